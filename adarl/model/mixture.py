@@ -1,0 +1,36 @@
+"""Mixtures of Gaussians: what every factor of the model answers (paper, Sec. 3.1)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Mixture(NamedTuple):
+    """A one-dimensional mixture of Gaussians."""
+
+    logits: Float[Array, " component"]
+    mean: Float[Array, " component"]
+    scale: Float[Array, " component"]
+
+
+def log_prob(mixture: Mixture, value: Float[Array, ""]) -> Float[Array, ""]:
+    """log sum_m pi_m N(value; mean_m, scale_m)."""
+    z = (value - mixture.mean) / mixture.scale
+    log_normal = -0.5 * z**2 - jnp.log(mixture.scale) - 0.5 * jnp.log(2 * jnp.pi)
+    return jax.nn.logsumexp(jax.nn.log_softmax(mixture.logits) + log_normal)
+
+
+def draw(key: PRNGKeyArray, mixture: Mixture) -> Float[Array, ""]:
+    """One sample."""
+    key_component, key_noise = jr.split(key)
+    m = jr.categorical(key_component, mixture.logits)
+    return mixture.mean[m] + mixture.scale[m] * jr.normal(key_noise)
+
+
+def from_raw(raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float) -> Mixture:
+    """A mixture from the last layer's numbers. `shift` is added to the means; no scale falls below `floor`."""
+    logits, mean, scale = jnp.split(raw, 3)
+    return Mixture(logits, mean + shift, floor + jax.nn.softplus(scale - 3.0))

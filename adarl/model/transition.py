@@ -1,0 +1,58 @@
+"""f_i of Eq. 1: one head a state dimension, each behind its own masks.
+
+In: (s_tm1, a_tm1, theta_s), standardised and masked. Out: a mixture of Gaussians over the increment of s_i.
+
+Departs from the paper: f_i is affine in theta_s, with coefficients that are networks of (s, a), because a network of
+theta knows nothing beyond the few thetas it saw, while a plane through five domains reaches a sixth. A change that is
+not affine takes more dimensions of theta_s: any smooth change is a sum of a few products.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from adarl.model.mixture import Mixture, from_raw
+
+
+class TransitionHead(eqx.Module):
+    """One f_i: a linear map plus a network of (s, a), plus theta_s times a network of (s, a)."""
+
+    linear: eqx.nn.Linear
+    body: eqx.nn.MLP
+    out: eqx.nn.Linear
+    slope: eqx.nn.Linear
+    floor: float = eqx.field(static=True)
+
+    def __init__(self, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray):
+        key_linear, key_body, key_out, key_slope = jr.split(key, 4)
+        self.linear = eqx.nn.Linear(n_in, mixture, use_bias=False, key=key_linear)
+        self.body = eqx.nn.MLP(
+            n_in, hidden, hidden, 1, activation=jax.nn.silu, final_activation=jax.nn.silu, key=key_body
+        )
+        self.out = eqx.nn.Linear(hidden, 3 * mixture, key=key_out)
+        self.slope = eqx.nn.Linear(hidden, mixture * n_theta, key=key_slope)
+        self.floor = floor
+
+    def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"]) -> Mixture:
+        """Inputs and theta are masked by the caller."""
+        features = self.body(inputs)
+        slope = self.slope(features).reshape(-1, theta_s.shape[0])
+        return from_raw(self.out(features), self.linear(inputs) + slope @ theta_s, self.floor)
+
+
+def stack_heads(
+    n_state: int, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray
+) -> TransitionHead:
+    """The heads of all state dimensions, stacked on a leading axis."""
+    make = lambda k: TransitionHead(n_in, n_theta, hidden, mixture, floor, key=k)  # noqa: E731
+    return eqx.filter_vmap(make)(jr.split(key, n_state))
+
+
+def head_inputs(
+    s: Float[Array, " state"], a: Float[Array, " action"], parents: Float[Array, " parent"]
+) -> tuple[Float[Array, " input"], Float[Array, " theta"]]:
+    """Masked network inputs, and the mask of theta, from one row of parents (s, a, theta)."""
+    n_state = s.shape[0]
+    return jnp.concatenate([s * parents[:n_state], a * parents[n_state]]), parents[n_state + 1 :]

@@ -1,0 +1,124 @@
+"""The world model of Eq. 1 with observed states: masks, heads, scales, and theta of the sources.
+
+In: a state, an action, a theta. Out: how likely a next state and reward are, or one drawn from the model.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adarl.model.heads import RewardHead
+from adarl.model.masks import into_reward, into_states
+from adarl.model.mixture import draw, log_prob
+from adarl.model.transition import TransitionHead, head_inputs
+from adarl.types import Masks, Step, Theta, Transition
+
+
+class Scale(eqx.Module):
+    """What brings states, increments and rewards to about one. Measured on the sources, then fixed."""
+
+    s_mean: Float[Array, " state"]
+    s_scale: Float[Array, " state"]
+    increment_scale: Float[Array, " state"]
+    r_mean: Float[Array, ""]
+    r_scale: Float[Array, ""]
+
+
+class Heads(eqx.Module):
+    """All of Eq. 1's functions with observed states."""
+
+    transition: TransitionHead
+    reward: RewardHead
+
+
+class WorldModel(eqx.Module):
+    """Eq. 1, estimated. theta is standardised over the sources."""
+
+    heads: Heads
+    masks: Masks
+    """Binary, as floats."""
+    masks_prob: Masks
+    theta: Theta
+    """One row a source domain."""
+    theta_mean: Theta
+    theta_scale: Theta
+    """theta_mean + theta_scale * theta is what the heads were fitted with."""
+    scale: Scale
+    n_actions: int = eqx.field(static=True)
+
+    def raw(self, theta: Theta) -> Theta:
+        """From standardised theta to the heads' own."""
+        return jax.tree.map(lambda m, d, t: m + d * t, self.theta_mean, self.theta_scale, theta)
+
+    def log_likelihood(self, step: Transition, theta: Theta) -> Float[Array, ""]:
+        """log p(s_t, r_t, ended | s_tm1, a_tm1; theta) of one step."""
+        shared = (self.scale, self.n_actions, step)
+        theta = self.raw(theta)
+        log_p_s = log_p_state(self.heads, into_states(self.masks), *shared, theta.theta_s)
+        return log_p_s.sum() + log_p_reward(self.heads, into_reward(self.masks), *shared, theta.theta_r)
+
+    def draw(
+        self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta
+    ) -> Step:
+        """One imagined step. The episode ends where that is more likely than not."""
+        key_s, key_r = jr.split(key)
+        theta = self.raw(theta)
+        s, a = encode(self.scale, self.n_actions, s_tm1, a_tm1)
+        keys = jr.split(key_s, s.shape[0])
+
+        def increment(head, parents, key):
+            inputs, c_theta = head_inputs(s, a, parents)
+            return draw(key, head(inputs, theta.theta_s * c_theta))
+
+        increments = eqx.filter_vmap(increment)(self.heads.transition, into_states(self.masks), keys)
+        inputs, c_theta = head_inputs(s, a, into_reward(self.masks))
+        r, ended = self.heads.reward(inputs, theta.theta_r * c_theta)
+        return Step(
+            s_tm1 + self.scale.increment_scale * increments,
+            self.scale.r_mean + self.scale.r_scale * draw(key_r, r),
+            ended > 0,
+        )
+
+
+def encode(
+    scale: Scale, n_actions: int, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""]
+) -> tuple[Float[Array, " state"], Float[Array, " action"]]:
+    """Standardised state and one-hot action in {-1, 1}."""
+    return (s_tm1 - scale.s_mean) / scale.s_scale, 2.0 * jax.nn.one_hot(a_tm1, n_actions) - 1.0
+
+
+def log_p_state(
+    heads: Heads,
+    parents: Float[Array, "state parent"],
+    scale: Scale,
+    n_actions: int,
+    step: Transition,
+    theta_s: Float[Array, " theta_s"],
+) -> Float[Array, " state"]:
+    """log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
+    s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
+    increment = (step.s_t - step.s_tm1) / scale.increment_scale
+
+    def one(head, row, value):
+        inputs, c_theta = head_inputs(s, a, row)
+        return log_prob(head(inputs, theta_s * c_theta), value)
+
+    return eqx.filter_vmap(one)(heads.transition, parents, increment)
+
+
+def log_p_reward(
+    heads: Heads,
+    parents: Float[Array, " parent"],
+    scale: Scale,
+    n_actions: int,
+    step: Transition,
+    theta_r: Float[Array, " theta_r"],
+) -> Float[Array, ""]:
+    """log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
+    s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
+    inputs, c_theta = head_inputs(s, a, parents)
+    r, ended = heads.reward(inputs, theta_r * c_theta)
+    value = (step.r_t - scale.r_mean) / scale.r_scale
+    return log_prob(r, value) - jax.nn.softplus(jnp.where(step.ended, -ended, ended))
