@@ -30,7 +30,7 @@ class CollectConfig:
     steps: int = 40
     """Steps of a trial, at most (paper: 40)."""
 
-    wide: float = 0.5
+    wide: float = 0.8
     """Share of the trials that start from states spread over the reachable ones, where the simulator can do that."""
 
 

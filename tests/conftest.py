@@ -1,3 +1,5 @@
-import jax
+"""Shared settings of the tests."""
 
-jax.config.update("jax_numpy_dtype_promotion", "strict")
+import os
+
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.expanduser("~/.cache/adarl/jax"))

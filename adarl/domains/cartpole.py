@@ -20,7 +20,7 @@ MASS_POLE = 0.1
 FRICTION_CART = 5e-4
 FRICTION_POLE = 2e-6
 NARROW = 0.05
-WIDE = (2.2, 1.0, 0.15, 1.0)
+WIDE = (2.4, 1.0, 0.15, 1.0)
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,8 @@ def _families() -> list[Family]:
             "cartpole-distracted",
             CartPole(distractors=4),
             ("gravity", "drift"),
-            tuple({"gravity": g, "drift": d} for g, d in product(GRAVITIES, (-1.0, 0.0, 1.0))),
-            {"in": {"gravity": 15.0, "drift": 0.5}, "out": {"gravity": 55.0, "drift": 1.5}},
+            tuple({"gravity": g, "drift": d} for g, d in product(GRAVITIES, (-2.0, 0.0, 2.0))),
+            {"in": {"gravity": 15.0, "drift": 1.0}, "out": {"gravity": 55.0, "drift": 3.0}},
         ),
     ]
 

@@ -1,12 +1,13 @@
 """Episodes of all sources -> WorldModel: masks, functions and theta estimated together (paper, Sec. 3.1).
 
-Three phases in one loop of Adam: with all edges open, until the functions are accurate enough for a weak edge to
-show; with sampled masks, while L_reg closes what does not pay; with the binary masks that remain.
+Three phases of one loop of Adam: `open`, with every edge, until the functions are accurate enough for a weak edge to
+show; `search`, with parents denied at random, while the worth of every edge is measured; `binary`, with the edges that are
+worth their price in L_reg.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -36,31 +37,37 @@ class ModelConfig:
     """Width of the networks."""
     mixture: int = 2
     """Gaussians in a mixture."""
-    floor: float = 1e-3
+    floor: float = 2e-3
     """Smallest standard deviation, in units of the standardised increment: effects far below it are not edges."""
-    steps: int = 8000
-    """Steps of Adam."""
+    reward_floor: float = 0.02
+    """The same for the reward, in units of the standardised reward: networks round off the edge of a failure."""
+    open_steps: int = 1500
+    """Steps of Adam with all edges open, until the functions are accurate enough for a weak edge to show."""
+    search_steps: int = 3000
+    """Steps in which the worth of every edge is measured."""
+    binary_steps: int = 1500
+    """Steps with the binary masks."""
     batch: int = 640
     """Transitions in a batch, over all domains."""
     learning_rate: float = 3e-3
     """Of functions and theta; decays to 2%."""
-    gate_learning_rate: float = 3e-2
-    """Of the masks; decays to 10%."""
-    open_until: float = 0.25
-    """Share of the steps with all edges open."""
-    search_until: float = 0.75
-    """Share of the steps after which masks are binary and fixed."""
+    theta_speed: float = 5.0
+    """How much faster theta learns than the functions."""
     threshold: float = 0.5
     """Probability above which an edge stays."""
     sparsity: Sparsity = field(default_factory=Sparsity)
     """L_reg's weights."""
+
+    @property
+    def steps(self) -> int:
+        """All three phases."""
+        return self.open_steps + self.search_steps + self.binary_steps
 
 
 class Parameters(eqx.Module):
     """All that Adam moves."""
 
     heads: Heads
-    logits: Masks
     theta: Theta
 
 
@@ -69,6 +76,8 @@ class FitState(eqx.Module):
 
     parameters: Parameters
     optimiser: Any
+    worth: Masks
+    """Of every edge, averaged over the last steps of the search."""
     step: Int[Array, ""]
 
 
@@ -80,6 +89,8 @@ class Rows(eqx.Module):
 
 
 CHUNK = 500
+MEMORY = 0.99  # of an edge's worth, from step to step
+Phase = Literal["open", "search", "binary"]
 
 
 def pack(episodes: Episodes) -> Rows:
@@ -111,84 +122,74 @@ def measure(rows: Rows) -> Scale:
 
 def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key: PRNGKeyArray) -> FitState:
     """The first state of the loop."""
-    key_transition, key_reward, key_theta = jr.split(key, 3)
-    shape = (config.hidden, config.mixture, config.floor)
-    n_in = n_state + n_actions
+    key_transition, key_reward = jr.split(key)
+    shape = (config.hidden, config.mixture)
     heads = Heads(
-        stack_heads(n_state, n_in, config.theta_s, *shape, key=key_transition),
-        RewardHead(n_in, config.theta_r, *shape, key=key_reward),
+        stack_heads(n_state, n_actions, config.theta_s, *shape, config.floor, key=key_transition),
+        RewardHead(n_state, n_actions, config.theta_r, *shape, config.reward_floor, key=key_reward),
     )
-    key_s, key_r = jr.split(key_theta)
-    theta = Theta(
-        0.1 * jr.normal(key_s, (n_domains, config.theta_s)), 0.1 * jr.normal(key_r, (n_domains, config.theta_r))
-    )
-    parameters = Parameters(heads, gates.open_logits(n_state, config.theta_s, config.theta_r), theta)
-    optimiser = _optimiser(config).init(eqx.filter(parameters, eqx.is_inexact_array))
-    return FitState(parameters, optimiser, jnp.int32(0))
+    # From zero, each theta first moves the way its own domain's residuals point: near domains stay near.
+    theta = Theta(jnp.zeros((n_domains, config.theta_s)), jnp.zeros((n_domains, config.theta_r)))
+    parameters = Parameters(heads, theta)
+    worth = gates.every_edge(n_state, config.theta_s, config.theta_r, 2 * gates.STRONG)
+    return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
 
 
 def _optimiser(config: ModelConfig) -> optax.GradientTransformation:
-    def label(parameters: Parameters) -> Parameters:
-        labels = jax.tree.map(lambda _: "function", parameters)
-        return eqx.tree_at(lambda p: p.logits, labels, jax.tree.map(lambda _: "gate", parameters.logits))
-
-    function = optax.cosine_decay_schedule(config.learning_rate, config.steps, alpha=0.02)
-    gate = optax.cosine_decay_schedule(config.gate_learning_rate, config.steps, alpha=0.1)
-    return optax.multi_transform(
-        {
-            "function": optax.chain(optax.clip_by_global_norm(10.0), optax.adam(function)),
-            "gate": optax.adam(gate),
-        },
-        label,
+    rate = optax.cosine_decay_schedule(config.learning_rate, config.steps, alpha=0.02)
+    swift = optax.chain(optax.adam(rate), optax.scale(config.theta_speed))
+    labels = lambda p: Parameters(  # noqa: E731
+        jax.tree.map(lambda _: "heads", p.heads), jax.tree.map(lambda _: "theta", p.theta)
     )
+    return optax.chain(
+        optax.clip_by_global_norm(10.0),
+        optax.multi_transform({"heads": optax.adam(rate), "theta": swift}, labels),
+    )
+
+
+def phase(step: int, config: ModelConfig) -> Phase:
+    """What the masks do at this step."""
+    if step < config.open_steps:
+        return "open"
+    return "search" if step < config.open_steps + config.search_steps else "binary"
 
 
 @eqx.filter_jit
 def advance(
-    state: FitState, rows: Rows, scale: Scale, n_actions: int, config: ModelConfig, key: PRNGKeyArray
+    state: FitState, rows: Rows, scale: Scale, n_actions: int, config: ModelConfig, now: Phase, key: PRNGKeyArray
 ) -> tuple[FitState, dict[str, Array]]:
-    """`CHUNK` steps of Adam, and the mean of every term over them."""
+    """`CHUNK` steps of Adam in one phase, and the mean of every term over them."""
     optimiser = _optimiser(config)
     n_domains = rows.count.shape[0]
     per_domain = max(8, config.batch // n_domains)
-    _, frozen = eqx.partition(state.parameters, eqx.is_inexact_array)
 
-    def objective(parameters, key, batch, done):
-        parameters = eqx.combine(parameters, frozen)
-        prob = gates.probabilities(parameters.logits)
-        phase = (done >= config.open_until).astype(int) + (done >= config.search_until).astype(int)
-        drawn = jax.lax.switch(
-            phase,
-            [
-                lambda: jax.tree.map(jnp.ones_like, prob),
-                lambda: gates.sample(key, jax.lax.stop_gradient(prob)),
-                lambda: gates.harden(jax.lax.stop_gradient(prob), config.threshold),
-            ],
-        )
-        shared = (scale, n_actions)
+    sizes = (state.worth.c_s_to_s.shape[0], config.theta_s, config.theta_r)
+    price = losses.price(*sizes, config.sparsity)
+    hard = gates.harden(gates.probabilities(state.worth, price), config.threshold)
+
+    def masks(key: PRNGKeyArray, worth: Masks) -> Masks:
+        if now == "open":
+            return gates.draw_open(key, sizes)
+        return gates.draw(key, worth) if now == "search" else hard
+
+    def objective(parameters: Parameters, masks: Masks, batch: Transition):
         terms = losses.terms(
-            parameters.heads, prob, drawn, parameters.theta, *shared, batch, config.sparsity
+            parameters.heads, masks, parameters.theta, scale, n_actions, batch, config.sparsity
         )
-        few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 4)], batch)
-        gain = jax.lax.cond(
-            phase == 1,
-            lambda: losses.evidence(parameters.heads, drawn, prob, *shared, few, parameters.theta),
-            lambda: -terms["edges"],  # masks rest in the first and the last phase
-        )
-        return sum(terms.values()) + gain, terms
+        return sum(terms.values()), terms
 
     def move(state: FitState, _):
         key_rows, key_masks = jr.split(jr.fold_in(key, state.step))
         index = jr.randint(key_rows, (n_domains, per_domain), 0, rows.count[:, None])
         batch = jax.tree.map(lambda x: jax.vmap(lambda y, i: y[i])(x, index), rows.transition)
-        done = state.step.astype(jnp.float32) / config.steps
-        moving = eqx.filter(state.parameters, eqx.is_inexact_array)
-        gradient, terms = jax.grad(objective, has_aux=True)(moving, key_masks, batch, done)
-        update, memory = optimiser.update(gradient, state.optimiser, moving)
-        searching = (done >= config.open_until) & (done < config.search_until)
-        still = jax.tree.map(lambda u: jnp.where(searching, u, 0.0), update.logits)
-        update = eqx.tree_at(lambda p: p.logits, update, still)
-        return FitState(eqx.apply_updates(state.parameters, update), memory, state.step + 1), terms
+        parameters, worth = state.parameters, state.worth
+        gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch)
+        if now == "search":
+            few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 2)], batch)
+            fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta)
+            worth = jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
+        update, memory = optimiser.update(gradient, state.optimiser, parameters)
+        return FitState(optax.apply_updates(parameters, update), memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=CHUNK)
     return state, jax.tree.map(jnp.mean, terms)
@@ -196,7 +197,8 @@ def advance(
 
 def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig) -> WorldModel:
     """Binary masks, and theta standardised over the sources: it is identified up to scale and sign only."""
-    prob = gates.probabilities(state.parameters.logits)
+    sizes = (scale.s_mean.shape[0], config.theta_s, config.theta_r)
+    prob = gates.probabilities(state.worth, losses.price(*sizes, config.sparsity))
     hard = gates.harden(prob, config.threshold)
     heads, theta = state.parameters.heads, state.parameters.theta
     used_s = hard.c_theta_to_s.max(0) > 0
@@ -236,6 +238,7 @@ def fit(
     key_start, key_steps = jr.split(key)
     state = start(episodes.s.shape[-1], n_actions, rows.count.shape[0], config, key_start) if state is None else state
     while state.step < config.steps:
-        state, terms = advance(state, rows, scale, n_actions, config, key_steps)
+        now = phase(int(state.step), config)
+        state, terms = advance(state, rows, scale, n_actions, config, now, key_steps)
         each(state, terms)
     return finish(state, scale, n_actions, config)

@@ -4,6 +4,7 @@ With observed states the reconstruction of o and the KL term vanish: the transit
 themselves, so what is left is its likelihood, that of the reward, and L_reg.
 """
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -17,20 +18,23 @@ from adarl.types import Masks, Theta, Transition
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The weights lambda_1 .. lambda_7 of L_reg, in nats a step for each edge."""
+    """The weights lambda_1 .. lambda_7 of L_reg.
 
-    lambda_1: float = 0.02
+    Those of edges are shares: what an edge must explain of its target to stay, relative to what all parents explain.
+    """
+
+    lambda_1: float = 0.2
     """s -> o. Without effect while states are observed."""
-    lambda_2: float = 0.02
-    """s -> r."""
-    lambda_3: float = 0.02
+    lambda_2: float = 0.005
+    """s -> r; also theta -> r, which the paper leaves unpenalised. Failures are rare, so these edges are cheap."""
+    lambda_3: float = 0.005
     """a -> r."""
-    lambda_4: float = 0.02
+    lambda_4: float = 0.2
     """s -> s."""
-    lambda_5: float = 0.02
+    lambda_5: float = 0.2
     """a -> s."""
-    lambda_6: float = 0.02
-    """theta -> s; also theta -> r, which the paper leaves unpenalised."""
+    lambda_6: float = 0.2
+    """theta -> s."""
     lambda_7: float = 0.001
     """|theta_j - theta_k| between domains."""
 
@@ -47,14 +51,19 @@ def reward(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transitio
     return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_r).mean()
 
 
-def edges(prob: Masks, weight: Sparsity) -> Array:
-    """L_reg, lambda_2 to lambda_6: the expected number of edges of each kind."""
-    return (
-        weight.lambda_2 * prob.c_s_to_r.sum()
-        + weight.lambda_3 * prob.c_a_to_r
-        + weight.lambda_4 * prob.c_s_to_s.sum()
-        + weight.lambda_5 * prob.c_a_to_s.sum()
-        + weight.lambda_6 * (prob.c_theta_to_s.sum() + prob.c_theta_to_r.sum())
+def price(n_state: int, n_theta_s: int, n_theta_r: int, weight: Sparsity) -> Masks:
+    """L_reg, lambda_2 to lambda_6: what an edge of each kind must be worth to stay.
+
+    Departs from the paper: an L1 norm of masks that multiply inputs can be evaded by larger weights behind them. Here the
+    norm counts edges: an edge stays if its worth exceeds lambda.
+    """
+    return Masks(
+        c_s_to_s=jnp.full((n_state, n_state), weight.lambda_4),
+        c_a_to_s=jnp.full((n_state,), weight.lambda_5),
+        c_theta_to_s=jnp.full((n_state, n_theta_s), weight.lambda_6),
+        c_s_to_r=jnp.full((n_state,), weight.lambda_2),
+        c_a_to_r=jnp.full((), weight.lambda_3),
+        c_theta_to_r=jnp.full((n_theta_r,), weight.lambda_2),
     )
 
 
@@ -64,44 +73,36 @@ def distances(theta: Theta, weight: Sparsity) -> Array:
     return weight.lambda_7 * jnp.abs(both[:, None] - both[None]).sum(-1).mean()
 
 
-def evidence(heads: Heads, drawn: Masks, prob: Masks, scale: Scale, n_actions: int, batch, theta: Theta) -> Array:
-    """A term whose gradient in `prob` is the exact gain of every edge; its value means nothing.
+UNEXPLAINED = 0.5 * math.log(2 * math.pi * math.e)
+"""Nats: the entropy of a standardised variable of which nothing is known."""
 
-    The expected loss is linear in the probability of one edge, with slope L(edge) - L(no edge). Both are measured on
-    the batch, edge by edge. Straight-through gradients would see no gain of an edge that is already open.
+
+def worth(heads: Heads, scale: Scale, n_actions: int, batch: Transition, theta: Theta) -> Masks:
+    """For every edge, L(without it) - L(with it), relative to all that is explained; the other edges in place.
+
+    Relative, because one nat is nothing to a deterministic increment and everything to a noisy one.
     """
-    prob_s, prob_r = gates.into_states(prob), gates.into_reward(prob)
-    drawn_s, drawn_r = gates.into_states(drawn), gates.into_reward(drawn)
-
-    def gain_s(j) -> Float[Array, " state"]:
-        loss = lambda on: transition(  # noqa: E731
-            heads, drawn_s.at[:, j].set(on), scale, n_actions, batch, theta.theta_s
-        )
-        return loss(1.0) - loss(0.0)
-
-    def gain_r(j) -> Float[Array, ""]:
-        loss = lambda on: reward(heads, drawn_r.at[j].set(on), scale, n_actions, batch, theta.theta_r)  # noqa: E731
-        return loss(1.0) - loss(0.0)
-
-    gains_s = jax.lax.stop_gradient(jax.lax.map(gain_s, jnp.arange(prob_s.shape[1])))
-    gains_r = jax.lax.stop_gradient(jax.lax.map(gain_r, jnp.arange(prob_r.shape[0])))
-    return (prob_s * gains_s.T).sum() + (prob_r * gains_r).sum()
+    n_state, n_s, n_r = batch.s_tm1.shape[-1], theta.theta_s.shape[1], theta.theta_r.shape[1]
+    ones = gates.every_edge(n_state, n_s, n_r, 1.0)
+    rows_s, row_r = gates.into_states(ones), gates.into_reward(ones)
+    shared = (scale, n_actions, batch)
+    with_s = transition(heads, rows_s, *shared, theta.theta_s)
+    with_r = reward(heads, row_r, *shared, theta.theta_r)
+    without_s = lambda j: transition(heads, rows_s.at[:, j].set(0.0), *shared, theta.theta_s)  # noqa: E731
+    without_r = lambda j: reward(heads, row_r.at[j].set(0.0), *shared, theta.theta_r)  # noqa: E731
+    into_s = jax.lax.map(without_s, jnp.arange(rows_s.shape[1])).T - with_s[:, None]
+    into_r = jax.lax.map(without_r, jnp.arange(row_r.shape[0])) - with_r
+    explained_s = jnp.maximum(UNEXPLAINED - with_s, 0.1)
+    explained_r = jnp.maximum(UNEXPLAINED - with_r, 0.1)
+    return gates.from_rows(into_s / explained_s[:, None], into_r / explained_r)
 
 
 def terms(
-    heads: Heads,
-    prob: Masks,
-    drawn: Masks,
-    theta: Theta,
-    scale: Scale,
-    n_actions: int,
-    batch: Transition,
-    weight: Sparsity,
+    heads: Heads, masks: Masks, theta: Theta, scale: Scale, n_actions: int, batch: Transition, weight: Sparsity
 ) -> dict[str, Array]:
-    """Every term of the objective but `evidence`, by name."""
+    """The terms that functions and theta are fitted to, by name."""
     return {
-        "transition": transition(heads, gates.into_states(drawn), scale, n_actions, batch, theta.theta_s).sum(),
-        "reward": reward(heads, gates.into_reward(drawn), scale, n_actions, batch, theta.theta_r),
-        "edges": edges(prob, weight),
+        "transition": transition(heads, gates.into_states(masks), scale, n_actions, batch, theta.theta_s).sum(),
+        "reward": reward(heads, gates.into_reward(masks), scale, n_actions, batch, theta.theta_r),
         "distances": distances(theta, weight),
     }

@@ -1,6 +1,7 @@
-"""Masks as Bernoulli gates: soft while the graph is searched, binary afterwards.
+"""Masks: every edge has a worth, a price, and so a probability; in the end it is there or not.
 
-In: one logit an edge. Out: `Masks` of probabilities, of samples, or of hard zeros and ones.
+In: the worth of every edge: how much of what is known of its target is lost without it, all other edges in place. Out:
+`Masks` of probabilities, of random draws, or of hard zeros and ones.
 """
 
 import jax
@@ -10,38 +11,51 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from adarl.types import Masks
 
-START_LOGIT = 2.0
+STRONG = 0.1
+"""Share: an edge worth more is never denied. Denying a strong parent would make its correlates worth an edge."""
+DENIED = 0.2
+"""Share of the draws in which another edge is denied, so that the functions do not come to rely on it for nothing."""
 
 
-def open_logits(n_state: int, n_theta_s: int, n_theta_r: int) -> Masks:
-    """Every edge that Eq. 1 allows, likely at first."""
-    return jax.tree.map(
-        lambda shape: jnp.full(shape, START_LOGIT),
-        Masks(
-            c_s_to_s=(n_state, n_state),  # pyright: ignore[reportArgumentType]
-            c_a_to_s=(n_state,),  # pyright: ignore[reportArgumentType]
-            c_theta_to_s=(n_state, n_theta_s),  # pyright: ignore[reportArgumentType]
-            c_s_to_r=(n_state,),  # pyright: ignore[reportArgumentType]
-            c_a_to_r=(),  # pyright: ignore[reportArgumentType]
-            c_theta_to_r=(n_theta_r,),  # pyright: ignore[reportArgumentType]
-        ),
-        is_leaf=lambda x: isinstance(x, tuple),
+def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float) -> Masks:
+    """All edges that Eq. 1 allows, with one value."""
+    fill = lambda *shape: jnp.full(shape, value)  # noqa: E731
+    return Masks(
+        c_s_to_s=fill(n_state, n_state),
+        c_a_to_s=fill(n_state),
+        c_theta_to_s=fill(n_state, n_theta_s),
+        c_s_to_r=fill(n_state),
+        c_a_to_r=fill(),
+        c_theta_to_r=fill(n_theta_r),
     )
 
 
-def probabilities(logits: Masks) -> Masks:
-    """The probability of every edge. A state always influences its own next value: the heads predict increments."""
-    prob = jax.tree.map(jax.nn.sigmoid, logits)
+def probabilities(worth: Masks, price: Masks) -> Masks:
+    """How sure it is that an edge is worth its price: one half where both are equal.
+
+    A state always influences its own next value: the heads predict increments.
+    """
+    prob = jax.tree.map(lambda w, c: jax.nn.sigmoid((w - c) / jnp.maximum(c, 1e-6)), worth, price)
     own = jnp.eye(prob.c_s_to_s.shape[0], dtype=bool)
     return Masks(**{**vars(prob), "c_s_to_s": jnp.where(own, 1.0, prob.c_s_to_s)})
 
 
-def sample(key: PRNGKeyArray, prob: Masks) -> Masks:
-    """Zeros and ones drawn edge by edge."""
-    leaves, treedef = jax.tree.flatten(prob)
+def draw(key: PRNGKeyArray, worth: Masks) -> Masks:
+    """Zeros and ones: strong edges always, the others most of the time."""
+    leaves, treedef = jax.tree.flatten(worth)
     keys = jr.split(key, len(leaves))
-    drawn = [jr.bernoulli(k, p).astype(p.dtype) for k, p in zip(keys, leaves, strict=True)]
+    drawn = [
+        ((w > STRONG) | jr.bernoulli(k, 1 - DENIED, w.shape)).astype(w.dtype)
+        for k, w in zip(keys, leaves, strict=True)
+    ]
     return jax.tree.unflatten(treedef, drawn)
+
+
+def draw_open(key: PRNGKeyArray, sizes: tuple[int, int, int]) -> Masks:
+    """All states, and actions and thetas most of the time: no state ever looks like a denied action or theta."""
+    drawn = draw(key, every_edge(*sizes, 0.0))
+    ones = every_edge(*sizes, 1.0)
+    return Masks(**{**vars(drawn), "c_s_to_s": ones.c_s_to_s, "c_s_to_r": ones.c_s_to_r})
 
 
 def harden(prob: Masks, threshold: float) -> Masks:
@@ -57,3 +71,9 @@ def into_states(masks: Masks) -> Float[Array, "state parent"]:
 def into_reward(masks: Masks) -> Float[Array, " parent"]:
     """The parents of r_t: (s_tm1, a_tm1, theta_r)."""
     return jnp.concatenate([masks.c_s_to_r, masks.c_a_to_r[None], masks.c_theta_to_r])
+
+
+def from_rows(into_s: Float[Array, "state parent"], into_r: Float[Array, " parent"]) -> Masks:
+    """The inverse of `into_states` and `into_reward`."""
+    n = into_s.shape[0]
+    return Masks(into_s[:, :n], into_s[:, n], into_s[:, n + 1 :], into_r[:n], into_r[n], into_r[n + 1 :])

@@ -14,39 +14,58 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from adarl.model.mixture import Mixture, from_raw
+from adarl.network import Network, silence
 
 
 class TransitionHead(eqx.Module):
     """One f_i: a linear map plus a network of (s, a), plus theta_s times a network of (s, a)."""
 
     linear: eqx.nn.Linear
-    body: eqx.nn.MLP
+    body: Network
     out: eqx.nn.Linear
     slope: eqx.nn.Linear
     floor: float = eqx.field(static=True)
 
-    def __init__(self, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray):
+    def __init__(
+        self,
+        n_state: int,
+        n_actions: int,
+        n_theta: int,
+        hidden: int,
+        mixture: int,
+        floor: float,
+        *,
+        key: PRNGKeyArray,
+    ):
+        n_in = n_state + n_actions
         key_linear, key_body, key_out, key_slope = jr.split(key, 4)
-        self.linear = eqx.nn.Linear(n_in, mixture, use_bias=False, key=key_linear)
-        self.body = eqx.nn.MLP(
-            n_in, hidden, hidden, 1, activation=jax.nn.silu, final_activation=jax.nn.silu, key=key_body
-        )
+        self.linear = silence(eqx.nn.Linear(n_in, mixture, use_bias=False, key=key_linear), n_state, n_in)
+        body = Network((n_in, hidden, hidden), "silu", key=key_body)
+        self.body = eqx.tree_at(lambda b: b.layers[0], body, silence(body.layers[0], n_state, n_in))
         self.out = eqx.nn.Linear(hidden, 3 * mixture, key=key_out)
         self.slope = eqx.nn.Linear(hidden, mixture * n_theta, key=key_slope)
         self.floor = floor
 
     def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"]) -> Mixture:
         """Inputs and theta are masked by the caller."""
-        features = self.body(inputs)
-        slope = self.slope(features).reshape(-1, theta_s.shape[0])
-        return from_raw(self.out(features), self.linear(inputs) + slope @ theta_s, self.floor)
+        features = self.features(inputs)
+        shift = self.linear(inputs) + self.slopes(features) @ theta_s
+        return from_raw(self.out(features), shift, self.floor)
+
+    def features(self, inputs: Float[Array, " parent"]) -> Float[Array, " hidden"]:
+        """What the network makes of (s, a)."""
+        return jax.nn.silu(self.body(inputs))
+
+    def slopes(self, features: Float[Array, " hidden"]) -> Float[Array, "component theta_s"]:
+        """How much each dimension of theta_s moves the means."""
+        return self.slope(features).reshape(self.linear.out_features, -1)
 
 
 def stack_heads(
-    n_state: int, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray
+    n_state: int, n_actions: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray
 ) -> TransitionHead:
     """The heads of all state dimensions, stacked on a leading axis."""
-    make = lambda k: TransitionHead(n_in, n_theta, hidden, mixture, floor, key=k)  # noqa: E731
+    make = lambda k: TransitionHead(n_state, n_actions, n_theta, hidden, mixture, floor, key=k)  # noqa: E731
     return eqx.filter_vmap(make)(jr.split(key, n_state))
 
 

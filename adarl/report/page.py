@@ -6,7 +6,7 @@ kept, sent and read on a phone. Every number is computed here or in `figures.py`
 
 import os
 import shlex
-from math import floor, isfinite
+from math import floor, isfinite, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,9 +76,7 @@ def sentence(summary: Summary) -> str:
     """The result: what the first of our methods reaches on the targets, after the samples it lists first."""
     count = sum(domain["kind"] == "source" for domain in summary["domains"])
     trained = f"Trained on {_varied(summary['factors'], count)}"
-    scored = [
-        method for method in _scored(summary) if any(row.cells.get(method) for row in figures.rows(summary))
-    ]
+    scored = list(dict.fromkeys(method for row in figures.rows(summary) for method in _means(row)))
     if not scored:
         return f"{trained}; no target has been scored yet."
     ours = next((method for method in scored if method.startswith("adarl")), scored[0])
@@ -90,9 +88,9 @@ def sentence(summary: Summary) -> str:
 
 
 def findings(summary: Summary) -> list[str]:
-    """How closely each factor is followed by a dimension of theta."""
+    """How closely a dimension of theta follows each factor."""
     return [
-        f"{panel.theta} follows {panel.factor}: |Pearson r| {_correlation(panel.pearson)},"
+        f"{panel.theta} against {panel.factor}: |Pearson r| {_correlation(panel.pearson)},"
         f" |Spearman| {_correlation(panel.spearman)} over {len(panel.points)} domains."
         for panel in figures.panels(summary)
     ]
@@ -107,9 +105,7 @@ def cells(row: Row, summary: Summary) -> list[Cell]:
         values = row.cells.get(method, [])
         text = number(means.get(method), summary["score_cap"])
         if len(values) > 1:
-            deviation = float(np.std(values, ddof=1))
-            # As coarse as the mean: 9,569 ± 95, not ± 94.6.
-            text += f" ± {number(round(deviation) if abs(means[method]) >= 100 else deviation)}"
+            text += f" ± {_deviation(float(np.std(values, ddof=1)), text)}"
         found.append(Cell(text, len(means) > 1 and means.get(method) == best, len(values)))
     return found
 
@@ -118,9 +114,10 @@ def number(value: float | None, cap: float | None = None) -> str:
     """Three digits, or all before the point. What lies below the cap is never rounded up to it."""
     if value is None or not isfinite(value):
         return "–"
-    if cap is not None and value < cap and round(value) >= cap:
-        value = floor(value)
     text = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+    if cap is not None and value < cap and text == number(cap):
+        scale = 10.0 ** max(0, 2 - floor(log10(abs(value))))
+        return number(floor(value * scale) / scale)
     return text.replace("-", "−")
 
 
@@ -137,6 +134,12 @@ def _means(row: Row) -> dict[str, float]:
     return {method: float(np.mean(values)) for method, values in row.cells.items() if values}
 
 
+def _deviation(value: float, mean: str) -> str:
+    """As many decimals as the mean shows: 9,569 ± 95, not ± 94.6. A short whole mean says nothing of them."""
+    whole, _, decimals = mean.partition(".")
+    return f"{value:,.{len(decimals)}f}" if decimals or len(whole) > 2 else number(value)
+
+
 def _varied(factors: list[str], count: int) -> str:
     """`5 values of gravity`, `25 pairs of gravity and mass`."""
     if count == 1:
@@ -150,11 +153,8 @@ def _reached(found: list[Row], method: str, summary: Summary) -> str:
     cap, name = summary["score_cap"], summary["score_name"]
     limit = "" if cap is None else f" of {number(cap)}"
     # A count of things survived reads best with its verb; every other score is a name and a value.
-    verb, unit = (
-        ("survives ", f" {name.removesuffix(' survived')}")
-        if name.endswith(" survived")
-        else (f"reaches {name} ", "")
-    )
+    unit = name.removesuffix(" survived")
+    verb, unit = (f"reaches {name} ", "") if unit == name else ("survives ", f" {unit}")
     means = [number(_means(row)[method], cap) for row in found]
     if len(found) > 3:
         ordered = sorted(_means(row)[method] for row in found)
@@ -186,6 +186,7 @@ def _correlation(value: float) -> str:
 
 def _json(figure: go.Figure) -> Markup:
     """Safe inside a script element: no character of it can end one."""
-    return Markup(
-        str(figure.to_json()).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    )
+    text = str(figure.to_json())
+    for character in "&<>":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)

@@ -1,0 +1,39 @@
+"""The one network everybody uses: a multi-layer perceptron whose leaves are arrays only.
+
+Activations are named, not stored, so a network can be scanned, vmapped, averaged and saved like any array.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Activation = Literal["relu", "silu"]
+
+
+class Network(eqx.Module):
+    """Linear layers with an activation between them, and none after the last."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    activation: Activation = eqx.field(static=True)
+
+    def __init__(self, sizes: Sequence[int], activation: Activation, *, key: PRNGKeyArray):
+        keys = jr.split(key, len(sizes) - 1)
+        pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
+        self.layers = tuple(eqx.nn.Linear(n_in, n_out, key=k) for n_in, n_out, k in pairs)
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        """One row; the caller vmaps."""
+        activate = {"relu": jax.nn.relu, "silu": jax.nn.silu}[self.activation]
+        for layer in self.layers[:-1]:
+            x = activate(layer(x))
+        return self.layers[-1](x)
+
+
+def silence(layer: eqx.nn.Linear, first: int, last: int) -> eqx.nn.Linear:
+    """The layer with zero weights for some inputs: what does not matter then stays without effect."""
+    return eqx.tree_at(lambda l: l.weight, layer, layer.weight.at[:, first:last].set(0.0))
