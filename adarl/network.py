@@ -32,8 +32,3 @@ class Network(eqx.Module):
         for layer in self.layers[:-1]:
             x = activate(layer(x))
         return self.layers[-1](x)
-
-
-def silence(layer: eqx.nn.Linear, first: int, last: int) -> eqx.nn.Linear:
-    """The layer with zero weights for some inputs: what does not matter then stays without effect."""
-    return eqx.tree_at(lambda l: l.weight, layer, layer.weight.at[:, first:last].set(0.0))

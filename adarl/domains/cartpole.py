@@ -57,17 +57,13 @@ class CartPole:
         """Gymnasium's CartPole-v1. `mass` is the cart's, `length` half the pole's, `motor` multiplies the force."""
         return {"gravity": 9.8, "mass": 1.0, "length": 0.5, "motor": 1.0, "target": 0.0, "drift": 0.0}
 
-    def reset(
-        self, key: PRNGKeyArray, factors: Factors, wide: Bool[Array, ""]
-    ) -> Float[Array, " state"]:
+    def reset(self, key: PRNGKeyArray, factors: Factors, wide: Bool[Array, ""]) -> Float[Array, " state"]:
         """Near the upright centre, or spread over the states from which most poles can still be saved."""
         spread = jnp.where(wide, jnp.asarray(WIDE), NARROW)
         spread = jnp.concatenate([spread, jnp.full(self.distractors, NARROW)])
         return spread * jr.uniform(key, (4 + self.distractors,), minval=-1.0, maxval=1.0)
 
-    def step(
-        self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], factors: Factors
-    ) -> Step:
+    def step(self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], factors: Factors) -> Step:
         """Explicit Euler: positions move with the old velocities. All constants follow from the factors."""
         x, x_dot, angle, angle_dot = s_tm1[0], s_tm1[1], s_tm1[2], s_tm1[3]
         gravity, length = factors["gravity"], factors["length"]
@@ -83,9 +79,7 @@ class CartPole:
         angle_acc = (gravity * sin - cos * push - friction_pole) / inertia
         x_acc = push - pole_moment * angle_acc * cos / total_mass
 
-        moved = jnp.stack(
-            [x + TAU * x_dot, x_dot + TAU * x_acc, angle + TAU * angle_dot, angle_dot + TAU * angle_acc]
-        )
+        moved = jnp.stack([x + TAU * x_dot, x_dot + TAU * x_acc, angle + TAU * angle_dot, angle_dot + TAU * angle_acc])
         walks = s_tm1[4:] + TAU * (factors["drift"] + jr.normal(key, (self.distractors,)))
         ended = (jnp.abs(moved[0]) > self.position_limit) | (jnp.abs(moved[2]) > self.angle_limit)
         alive = jnp.exp(-jnp.abs(moved[0] - factors["target"])) if self.follow else 1.0

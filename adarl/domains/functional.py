@@ -33,15 +33,11 @@ class Functional(Protocol):
         """Every factor that may change, with the value it has when nobody changes it."""
         ...
 
-    def reset(
-        self, key: PRNGKeyArray, factors: Factors, wide: Bool[Array, ""]
-    ) -> Float[Array, " state"]:
+    def reset(self, key: PRNGKeyArray, factors: Factors, wide: Bool[Array, ""]) -> Float[Array, " state"]:
         """A start. `wide` asks for one spread over the reachable states, which simulators can give and plants cannot."""
         ...
 
-    def step(
-        self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], factors: Factors
-    ) -> Step:
+    def step(self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], factors: Factors) -> Step:
         """One step."""
         ...
 

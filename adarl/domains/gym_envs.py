@@ -52,9 +52,7 @@ class CartPoleEnv(gym.Env[np.ndarray, np.int64]):
         self.action_space = Discrete(2)
         # Velocities have no limit, but Gymnasium wants every bound to be finite.
         free = float(np.finfo(np.float32).max)
-        high = np.array(
-            [2 * self._domain.position_limit, free, 2 * self._domain.angle_limit, free], np.float32
-        )
+        high = np.array([2 * self._domain.position_limit, free, 2 * self._domain.angle_limit, free], np.float32)
         self.observation_space = Box(-high, high)
 
     def reset(
@@ -66,9 +64,7 @@ class CartPoleEnv(gym.Env[np.ndarray, np.int64]):
         self._s = np.array(_reset(self._domain, int(self.np_random.integers(2**31)), self._factors, wide))
         return self._s.copy(), {}
 
-    def step(
-        self, action: int | np.int64
-    ) -> tuple[Float[np.ndarray, " state"], float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[Float[np.ndarray, " state"], float, bool, bool, dict[str, Any]]:
         """One step of 0.02 s. It never truncates: the time limit is the registration's."""
         if not self.action_space.contains(action):
             raise AdarlError(f"The action is {action!r}; 0 (left) and 1 (right) are accepted.")
@@ -103,9 +99,7 @@ PIXELS_PER_METRE = 120.0
 WHITE, BLACK, BROWN, RED = (255, 255, 255), (0, 0, 0), (202, 152, 101), (200, 40, 40)
 
 
-def draw(
-    s: Float[np.ndarray, " state"], length: float, target: float | None
-) -> UInt8[np.ndarray, "400 600 3"]:
+def draw(s: Float[np.ndarray, " state"], length: float, target: float | None) -> UInt8[np.ndarray, "400 600 3"]:
     """The scene from the side. `length` is half the pole's, as in `CartPole.defaults`."""
     picture = np.full((400, 600, 3), WHITE, np.uint8)
     cart = 300 + PIXELS_PER_METRE * s[0]

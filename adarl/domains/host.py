@@ -54,9 +54,7 @@ class Host:
     def of(cls, make: Callable[..., gym.Env], points: Sequence[Point]) -> "Host":
         """Try `make` at every point: it must accept the factors and give the same spaces everywhere."""
         if not points:
-            raise AdarlError(
-                "No domain was given; the first one says what is observed and which actions exist."
-            )
+            raise AdarlError("No domain was given; the first one says what is observed and which actions exist.")
         spaces = []
         for point in points:
             with _made(make, point) as env:
@@ -76,9 +74,7 @@ class Host:
         """`copies` environments of every point, those of one point side by side."""
         return Vector(self.make, points, copies)
 
-    def record(
-        self, points: Sequence[Point], behave: HostBehaviour, seed: int, trials: int, steps: int
-    ) -> Episodes:
+    def record(self, points: Sequence[Point], behave: HostBehaviour, seed: int, trials: int, steps: int) -> Episodes:
         """`trials` trials of up to `steps` steps in each domain; a trial also ends where its episode does."""
         if trials < 1 or steps < 1:
             raise AdarlError(f"{trials} trials of {steps} steps cannot be recorded; both must be at least 1.")
@@ -220,8 +216,7 @@ def _made(make: Callable[..., gym.Env], point: Point) -> gym.Env:
         raise
     except Exception as error:
         raise AdarlError(
-            f"make({_told(point)}) raised {_raised(error)}; it must accept the factors {list(point)}"
-            " as keywords."
+            f"make({_told(point)}) raised {_raised(error)}; it must accept the factors {list(point)} as keywords."
         ) from error
     if not isinstance(env, gym.Env):
         raise AdarlError(f"make({_told(point)}) returned {env!r}; a gymnasium.Env is accepted.")

@@ -18,6 +18,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from adarl.model import losses
 from adarl.model import masks as gates
+from adarl.model.align import align
 from adarl.model.heads import RewardHead
 from adarl.model.losses import Sparsity
 from adarl.model.transition import stack_heads
@@ -29,8 +30,8 @@ from adarl.types import Episodes, Masks, Theta, Transition
 class ModelConfig:
     """How the world model is estimated."""
 
-    theta_s: int = 1
-    """Dimensions of the change factor of the transition."""
+    theta_s: int = 0
+    """Dimensions of the change factor of the transition; 0 gives it one for every factor that the family declares."""
     theta_r: int = 1
     """Dimensions of the change factor of the reward."""
     hidden: int = 48
@@ -126,7 +127,7 @@ def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key
     shape = (config.hidden, config.mixture)
     heads = Heads(
         stack_heads(n_state, n_actions, config.theta_s, *shape, config.floor, key=key_transition),
-        RewardHead(n_state, n_actions, config.theta_r, *shape, config.reward_floor, key=key_reward),
+        RewardHead(n_state + n_actions, config.theta_r, *shape, config.reward_floor, key=key_reward),
     )
     # From zero, each theta first moves the way its own domain's residuals point: near domains stay near.
     theta = Theta(jnp.zeros((n_domains, config.theta_s)), jnp.zeros((n_domains, config.theta_r)))
@@ -173,9 +174,9 @@ def advance(
         return gates.draw(key, worth) if now == "search" else hard
 
     def objective(parameters: Parameters, masks: Masks, batch: Transition):
-        terms = losses.terms(
-            parameters.heads, masks, parameters.theta, scale, n_actions, batch, config.sparsity
-        )
+        # One mode at first: two modes could pass a theta that flips the action's effect off as chance.
+        apart = 0.0 if now == "open" else 1.0
+        terms = losses.terms(parameters.heads, masks, parameters.theta, scale, n_actions, batch, config.sparsity, apart)
         return sum(terms.values()), terms
 
     def move(state: FitState, _):
@@ -235,9 +236,13 @@ def fit(
     """Estimate the model. `each` is called after every chunk; a `state` it was given continues the work."""
     rows = pack(episodes)
     scale = measure(rows)
-    key_start, key_steps = jr.split(key)
+    key_start, key_steps, key_align = jr.split(key, 3)
     state = start(episodes.s.shape[-1], n_actions, rows.count.shape[0], config, key_start) if state is None else state
     while state.step < config.steps:
+        if config.open_steps <= state.step < config.open_steps + CHUNK:  # once: the open phase is over
+            heads, theta = state.parameters.heads, state.parameters.theta
+            heads, theta = align(heads, theta, rows, scale, n_actions, key_align)
+            state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)
         now = phase(int(state.step), config)
         state, terms = advance(state, rows, scale, n_actions, config, now, key_steps)
         each(state, terms)

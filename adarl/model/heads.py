@@ -10,7 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from adarl.model.mixture import Mixture, from_raw
-from adarl.network import Network, silence
+from adarl.network import Network
 
 
 class RewardHead(eqx.Module):
@@ -20,24 +20,11 @@ class RewardHead(eqx.Module):
     ended: Network
     floor: float = eqx.field(static=True)
 
-    def __init__(
-        self,
-        n_state: int,
-        n_actions: int,
-        n_theta: int,
-        hidden: int,
-        mixture: int,
-        floor: float,
-        *,
-        key: PRNGKeyArray,
-    ):
-        def network(n_out: int, key: PRNGKeyArray) -> Network:
-            net = Network((n_state + n_actions + n_theta, hidden, hidden, n_out), "silu", key=key)
-            return eqx.tree_at(lambda n: n.layers[0], net, silence(net.layers[0], n_state, n_state + n_actions))
-
+    def __init__(self, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray):
         key_reward, key_ended = jr.split(key)
-        self.reward = network(3 * mixture, key_reward)
-        self.ended = network(1, key_ended)
+        inner = (n_in + n_theta, hidden, hidden)
+        self.reward = Network((*inner, 3 * mixture), "silu", key=key_reward)
+        self.ended = Network((*inner, 1), "silu", key=key_ended)
         self.floor = floor
 
     def __call__(
@@ -46,4 +33,4 @@ class RewardHead(eqx.Module):
         """Inputs and theta are masked by the caller."""
         both = jnp.concatenate([inputs, theta_r])
         raw = self.reward(both)
-        return from_raw(raw, jnp.zeros(raw.shape[0] // 3), self.floor), self.ended(both)[0]
+        return from_raw(raw, jnp.zeros(raw.shape[0] // 3), self.floor, 1.0), self.ended(both)[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from adarl.model import masks as gates
 from adarl.model.world import Heads, Scale, log_p_reward, log_p_state
@@ -39,9 +39,9 @@ class Sparsity:
     """|theta_j - theta_k| between domains."""
 
 
-def transition(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transition, theta_s) -> Array:
+def transition(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transition, theta_s, apart: float = 1.0) -> Array:
     """-log p(s_t | s_tm1, a_tm1; theta_s) of every dimension, averaged over a batch with the axes (domain, row)."""
-    row = lambda step, th: log_p_state(heads, parents, scale, n_actions, step, th)  # noqa: E731
+    row = lambda step, th: log_p_state(heads, parents, scale, n_actions, step, th, apart)  # noqa: E731
     return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_s).mean((0, 1))
 
 
@@ -98,11 +98,19 @@ def worth(heads: Heads, scale: Scale, n_actions: int, batch: Transition, theta: 
 
 
 def terms(
-    heads: Heads, masks: Masks, theta: Theta, scale: Scale, n_actions: int, batch: Transition, weight: Sparsity
+    heads: Heads,
+    masks: Masks,
+    theta: Theta,
+    scale: Scale,
+    n_actions: int,
+    batch: Transition,
+    weight: Sparsity,
+    apart: float,
 ) -> dict[str, Array]:
     """The terms that functions and theta are fitted to, by name."""
+    data = (scale, n_actions, batch)
     return {
-        "transition": transition(heads, gates.into_states(masks), scale, n_actions, batch, theta.theta_s).sum(),
-        "reward": reward(heads, gates.into_reward(masks), scale, n_actions, batch, theta.theta_r),
+        "transition": transition(heads, gates.into_states(masks), *data, theta.theta_s, apart).sum(),
+        "reward": reward(heads, gates.into_reward(masks), *data, theta.theta_r),
         "distances": distances(theta, weight),
     }

@@ -45,8 +45,7 @@ def draw(key: PRNGKeyArray, worth: Masks) -> Masks:
     leaves, treedef = jax.tree.flatten(worth)
     keys = jr.split(key, len(leaves))
     drawn = [
-        ((w > STRONG) | jr.bernoulli(k, 1 - DENIED, w.shape)).astype(w.dtype)
-        for k, w in zip(keys, leaves, strict=True)
+        ((w > STRONG) | jr.bernoulli(k, 1 - DENIED, w.shape)).astype(w.dtype) for k, w in zip(keys, leaves, strict=True)
     ]
     return jax.tree.unflatten(treedef, drawn)
 

@@ -17,7 +17,7 @@ class Mixture(NamedTuple):
 
 
 def log_prob(mixture: Mixture, value: Float[Array, ""]) -> Float[Array, ""]:
-    """log sum_m pi_m N(value; mean_m, scale_m)."""
+    """Log sum_m pi_m N(value; mean_m, scale_m)."""
     z = (value - mixture.mean) / mixture.scale
     log_normal = -0.5 * z**2 - jnp.log(mixture.scale) - 0.5 * jnp.log(2 * jnp.pi)
     return jax.nn.logsumexp(jax.nn.log_softmax(mixture.logits) + log_normal)
@@ -30,7 +30,14 @@ def draw(key: PRNGKeyArray, mixture: Mixture) -> Float[Array, ""]:
     return mixture.mean[m] + mixture.scale[m] * jr.normal(key_noise)
 
 
-def from_raw(raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float) -> Mixture:
-    """A mixture from the last layer's numbers. `shift` is added to the means; no scale falls below `floor`."""
+def from_raw(
+    raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float, apart: float
+) -> Mixture:
+    """A mixture from the last layer's numbers.
+
+    `shift` is added to the means; no scale falls below `floor`; `apart` in [0, 1] lets the means differ.
+    """
     logits, mean, scale = jnp.split(raw, 3)
-    return Mixture(logits, mean + shift, floor + jax.nn.softplus(scale - 3.0))
+    mean = mean + shift
+    centre = mean.mean()
+    return Mixture(logits, centre + apart * (mean - centre), floor + jax.nn.softplus(scale - 3.0))

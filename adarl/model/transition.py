@@ -14,7 +14,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from adarl.model.mixture import Mixture, from_raw
-from adarl.network import Network, silence
+from adarl.network import Network
 
 
 class TransitionHead(eqx.Module):
@@ -26,31 +26,19 @@ class TransitionHead(eqx.Module):
     slope: eqx.nn.Linear
     floor: float = eqx.field(static=True)
 
-    def __init__(
-        self,
-        n_state: int,
-        n_actions: int,
-        n_theta: int,
-        hidden: int,
-        mixture: int,
-        floor: float,
-        *,
-        key: PRNGKeyArray,
-    ):
-        n_in = n_state + n_actions
+    def __init__(self, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray):
         key_linear, key_body, key_out, key_slope = jr.split(key, 4)
-        self.linear = silence(eqx.nn.Linear(n_in, mixture, use_bias=False, key=key_linear), n_state, n_in)
-        body = Network((n_in, hidden, hidden), "silu", key=key_body)
-        self.body = eqx.tree_at(lambda b: b.layers[0], body, silence(body.layers[0], n_state, n_in))
+        self.linear = eqx.nn.Linear(n_in, mixture, use_bias=False, key=key_linear)
+        self.body = Network((n_in, hidden, hidden), "silu", key=key_body)
         self.out = eqx.nn.Linear(hidden, 3 * mixture, key=key_out)
         self.slope = eqx.nn.Linear(hidden, mixture * n_theta, key=key_slope)
         self.floor = floor
 
-    def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"]) -> Mixture:
+    def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"], apart: float = 1.0) -> Mixture:
         """Inputs and theta are masked by the caller."""
         features = self.features(inputs)
         shift = self.linear(inputs) + self.slopes(features) @ theta_s
-        return from_raw(self.out(features), shift, self.floor)
+        return from_raw(self.out(features), shift, self.floor, apart)
 
     def features(self, inputs: Float[Array, " parent"]) -> Float[Array, " hidden"]:
         """What the network makes of (s, a)."""
@@ -65,7 +53,7 @@ def stack_heads(
     n_state: int, n_actions: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray
 ) -> TransitionHead:
     """The heads of all state dimensions, stacked on a leading axis."""
-    make = lambda k: TransitionHead(n_state, n_actions, n_theta, hidden, mixture, floor, key=k)  # noqa: E731
+    make = lambda k: TransitionHead(n_state + n_actions, n_theta, hidden, mixture, floor, key=k)  # noqa: E731
     return eqx.filter_vmap(make)(jr.split(key, n_state))
 
 

@@ -53,15 +53,13 @@ class WorldModel(eqx.Module):
         return jax.tree.map(lambda m, d, t: m + d * t, self.theta_mean, self.theta_scale, theta)
 
     def log_likelihood(self, step: Transition, theta: Theta) -> Float[Array, ""]:
-        """log p(s_t, r_t, ended | s_tm1, a_tm1; theta) of one step."""
+        """Log p(s_t, r_t, ended | s_tm1, a_tm1; theta) of one step."""
         shared = (self.scale, self.n_actions, step)
         theta = self.raw(theta)
         log_p_s = log_p_state(self.heads, into_states(self.masks), *shared, theta.theta_s)
         return log_p_s.sum() + log_p_reward(self.heads, into_reward(self.masks), *shared, theta.theta_r)
 
-    def draw(
-        self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta
-    ) -> Step:
+    def draw(self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta) -> Step:
         """One imagined step. The episode ends where that is more likely than not."""
         key_s, key_r = jr.split(key)
         theta = self.raw(theta)
@@ -96,14 +94,15 @@ def log_p_state(
     n_actions: int,
     step: Transition,
     theta_s: Float[Array, " theta_s"],
+    apart: float = 1.0,
 ) -> Float[Array, " state"]:
-    """log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
+    """Log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
     increment = (step.s_t - step.s_tm1) / scale.increment_scale
 
     def one(head, row, value):
         inputs, c_theta = head_inputs(s, a, row)
-        return log_prob(head(inputs, theta_s * c_theta), value)
+        return log_prob(head(inputs, theta_s * c_theta, apart), value)
 
     return eqx.filter_vmap(one)(heads.transition, parents, increment)
 
@@ -116,7 +115,7 @@ def log_p_reward(
     step: Transition,
     theta_r: Float[Array, " theta_r"],
 ) -> Float[Array, ""]:
-    """log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
+    """Log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
     inputs, c_theta = head_inputs(s, a, parents)
     r, ended = heads.reward(inputs, theta_r * c_theta)

@@ -184,9 +184,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _panel(domains: Iterable[dict], factor: str, name: str) -> Panel:
-    every: list[tuple[dict, Any, Any]] = [
-        (d, d["factors"].get(factor), d["theta"].get(name)) for d in domains
-    ]
+    every: list[tuple[dict, Any, Any]] = [(d, d["factors"].get(factor), d["theta"].get(name)) for d in domains]
     points = [point for point in every if _is_finite(point[1]) and _is_finite(point[2])]
     x, y = [x for _, x, _ in points], [y for _, _, y in points]
     return Panel(factor, name, points, pearson(x, y), spearman(x, y))
@@ -292,8 +290,6 @@ def _edge(edge: dict, colour: str, start: float, end: float) -> str:
 
 
 def _node(name: str, x: float, y: float, kept: bool) -> str:
-    label = (
-        f'<text x="{x + NODE / 2}" y="{y + 4.5}">{escape(name if len(name) < 16 else name[:14] + "…")}</text>'
-    )
+    label = f'<text x="{x + NODE / 2}" y="{y + 4.5}">{escape(name if len(name) < 16 else name[:14] + "…")}</text>'
     box = f'<rect x="{x}" y="{y - 15}" width="{NODE}" height="30" rx="15"/>'
     return f'<g class="node{" kept" if kept else ""}"><title>{escape(name)}</title>{box}{label}</g>'

@@ -161,9 +161,7 @@ def _open(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Json]]]
         with zipfile.ZipFile(handle) as archive:
             header = json.loads(archive.read(HEADER))
             if header["format"] != FORMAT:
-                raise AdarlError(
-                    f"{path} has format {header['format']}; this version of adarl reads {FORMAT}."
-                )
+                raise AdarlError(f"{path} has format {header['format']}; this version of adarl reads {FORMAT}.")
             yield archive, header
 
 
@@ -190,9 +188,7 @@ def _digest_of_body(handle: IO[bytes]) -> bytes:
 def _describe(tree: Any) -> list[_Leaf]:
     """The leaves that live in the file, in tree order."""
     pairs = jax.tree_util.tree_leaves_with_path(tree)
-    return [
-        _Leaf(jax.tree_util.keystr(path), _type(leaf)) for path, leaf in pairs if isinstance(leaf, Stored)
-    ]
+    return [_Leaf(jax.tree_util.keystr(path), _type(leaf)) for path, leaf in pairs if isinstance(leaf, Stored)]
 
 
 def _type(leaf: Any) -> str:

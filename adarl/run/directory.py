@@ -169,9 +169,7 @@ class RunDirectory:
         if self._lock is None:
             raise RuntimeError(f"Stage {name!r} needs the lock: `with RunDirectory(...) as run`.")
         if not re.fullmatch(r"[a-z0-9_-]+", name) or name in (*self._fingerprints, "config"):
-            raise ValueError(
-                f"{name!r} cannot name a stage: it needs a-z, 0-9, _, -, a name of its own, not 'config'."
-            )
+            raise ValueError(f"{name!r} cannot name a stage: it needs a-z, 0-9, _, -, a name of its own, not 'config'.")
         output = self._file(name, suffix)
         if not self._is_current(name, output):
             self._compute(name, output, produce, write)
@@ -198,9 +196,7 @@ class RunDirectory:
         """The output file of a manifest, if its bytes are those that were written."""
         output = self.path / manifest["file"]
         if _sha256(output) != manifest["sha256"]:
-            raise checkpoint.damaged(
-                output, f"; stage {manifest['stage']!r} and later ones are then computed anew"
-            )
+            raise checkpoint.damaged(output, f"; stage {manifest['stage']!r} and later ones are then computed anew")
         return output
 
     def _compute(self, name: str, output: Path, produce: Produce, write: Write) -> None:
@@ -243,8 +239,7 @@ class RunDirectory:
             if there.get(key) != here.get(key):
                 values = f"{there.get(key, 'absent')} there and {here.get(key, 'absent')} here"
                 raise AdarlError(
-                    f"{self.path} holds a run with another configuration: {key} is {values}."
-                    " Choose another directory."
+                    f"{self.path} holds a run with another configuration: {key} is {values}. Choose another directory."
                 )
 
 
@@ -270,9 +265,7 @@ def _read_config(folder: Path) -> dict[str, Json]:
     except ValueError:
         stored = None  # not "damaged: delete it", since the file may be someone else's
     if not isinstance(stored, dict) or stored.get("adarl_run") != FORMAT:
-        raise AdarlError(
-            f"{folder / CONFIG} is not of an adarl run of format {FORMAT}. Choose another directory."
-        )
+        raise AdarlError(f"{folder / CONFIG} is not of an adarl run of format {FORMAT}. Choose another directory.")
     return stored
 
 

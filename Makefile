@@ -1,0 +1,37 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test bench format clean
+
+run: $(VENV)/ready  ## Train on five gravities, adapt to two others, write a report.
+	$(BIN)/adarl run cartpole-gravity
+
+test: $(VENV)/ready  ## The gate: format, lint, types, tests, one smoke run of every command.
+	$(BIN)/ruff format --check adarl tests benchmarks
+	$(BIN)/ruff check adarl tests benchmarks
+	$(BIN)/pyright
+	$(BIN)/pytest
+
+bench: .venv-bench/ready  ## The slow science: every table and figure in results/.
+	.venv-bench/bin/python benchmarks/cartpole_mdp.py
+	.venv-bench/bin/python benchmarks/identification.py
+	.venv-bench/bin/python benchmarks/speed.py
+
+format: $(VENV)/ready
+	$(BIN)/ruff format adarl tests benchmarks
+	$(BIN)/ruff check --fix adarl tests benchmarks
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv-bench/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check 'torch==2.13.0'
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-bench

@@ -1,0 +1,199 @@
+"""The command line: one function call a command."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import adarl
+from adarl.domains.family import families, family, unknown
+from adarl.experiment import Config, run
+from adarl.progress import Progress
+from adarl.report import page
+from adarl.report.figures import method_name, samples_name
+from adarl.run.directory import RunDirectory
+from adarl.types import AdarlError
+
+console = Console()
+
+
+@dataclass(frozen=True)
+class Run:
+    """Learn from a family's sources, adapt to its targets, evaluate, and write a report. A second call continues."""
+
+    family: Annotated[str, tyro.conf.Positional]
+    """A name from `adarl families`."""
+    out: Path | None = None
+    """The run directory; runs/FAMILY-SEED unless given."""
+    config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class Families:
+    """List the families with their sources and targets."""
+
+
+@dataclass(frozen=True)
+class Adapt:
+    """Adapt a run's agent to an environment with the given factors, and act there."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run directory."""
+    factors: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Factors of the environment, as gravity=15."""
+    samples: int = 50
+    """Random steps that the agent may look at."""
+    episodes: int = 3
+    """Episodes to act in afterwards."""
+    seed: int = 0
+    """Of samples and episodes."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Print what a finished run found."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run directory."""
+
+
+def do_run(command: Run) -> None:
+    """`adarl run`."""
+    chosen = family(command.family)
+    out = command.out or Path("runs") / f"{chosen.name}-{command.config.seed}"
+    result = run(chosen, command.config, out, Progress(quiet=not console.is_terminal))
+    print_summary(result.summary)
+    console.print(f"\nReport: {result.report}", soft_wrap=True)
+
+
+def do_families(command: Families) -> None:
+    """`adarl families`."""
+    table = Table("family", "factors", "sources", "targets", box=None)
+    for one in families().values():
+        sources = ", ".join(_short(p) for p in one.sources[:7]) + (", ..." if len(one.sources) > 7 else "")
+        targets = ", ".join(f"{name}: {_short(p)}" for name, p in one.targets.items())
+        table.add_row(one.name, " ".join(one.factors), sources, targets)
+    console.print(table)
+
+
+def do_adapt(command: Adapt) -> None:
+    """`adarl adapt`."""
+    source = RunDirectory.open_existing(command.run)
+    factors = {name: _number(value) for name, _, value in (text.partition("=") for text in command.factors)}
+    described: Any = source.config["family"]
+    chosen = family(described["name"])
+    for name in factors:
+        if name not in chosen.factors:
+            raise AdarlError(unknown("factor", name, chosen.factors))
+    path = command.run / "agent.npz"
+    if not path.exists():
+        raise AdarlError(f"{command.run} holds no agent yet; `adarl run {chosen.name}` finishes it.")
+    agent = adarl.load(path)
+    env = gym.make("adarl/CartPole-v0", **factors)
+    here = agent.adapt(env, samples=command.samples, seed=command.seed)
+    for kind, theta, sd in (("s", here.theta.theta_s, here.sd.theta_s), ("r", here.theta.theta_r, here.sd.theta_r)):
+        for i, (value, deviation) in enumerate(zip(theta, sd, strict=True)):
+            console.print(f"theta_{kind}_{i + 1} = {float(value):.3f} ± {float(deviation):.3f}")
+    for episode in range(command.episodes):
+        total, steps = _episode(env, here, command.seed + 1 + episode)
+        console.print(f"episode {episode + 1}: return {total:,.1f} in {steps:,} steps")
+
+
+def _episode(env: gym.Env, here: adarl.Adapted, seed: int) -> tuple[float, int]:
+    observation, _ = env.reset(seed=seed)
+    total, steps, over = 0.0, 0, False
+    while not over:
+        observation, r, ended, truncated, _ = env.step(here.act(observation))
+        total, steps, over = total + float(r), steps + 1, ended or truncated
+    return total, steps
+
+
+def do_show(command: Show) -> None:
+    """`adarl show`."""
+    source = RunDirectory.open_existing(command.run)
+    if "summary" not in source.finished:
+        described: Any = source.config["family"]
+        raise AdarlError(
+            f"The run in {command.run} is not finished (done: {', '.join(source.finished) or 'nothing'});"
+            f" `adarl run {described['name']} --out {command.run}` continues it."
+        )
+    summary: Any = source.load_json("summary")
+    print_summary(summary)
+    console.print(f"\nReport: {command.run / 'report.html'}", soft_wrap=True)
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """A result a person can read."""
+    console.print(f"\n[bold]{page.sentence(summary)}[/bold]\n")
+    console.print(f"What changed:  theta_min = {_true(summary['theta_min']) or 'nothing that matters'}")
+    console.print(f"Where:         {_where(summary)}")
+    console.print(f"Policy sees:   s_min = {_true(summary['s_min'])}\n")
+    if not summary["scores"]:
+        return
+    methods = list(dict.fromkeys(row["method"] for row in summary["scores"]))
+    table = Table("target", "factors", "samples", *(method_name(m) for m in methods), box=None)
+    cells = {(row["target"], row["samples"], row["method"]): row for row in summary["scores"]}
+    for target, samples in dict.fromkeys((row["target"], row["samples"]) for row in summary["scores"]):
+        rows = [cells[target, samples, method] for method in methods]
+        scores = [f"{np.mean(row['scores']):,.0f} ± {np.std(row['scores']):,.0f}" for row in rows]
+        table.add_row(target, _short(rows[0]["factors"]), samples_name(samples), *scores)
+    console.print(table)
+    n_seeds = len(summary["scores"][0]["scores"])
+    console.print(f"\nMean ± standard deviation over {n_seeds} seeds of the {summary['score_name']}.")
+
+
+def _where(summary: dict[str, Any]) -> str:
+    moved = [
+        f"{edge['source']} → {edge['target']}"
+        for edge in summary["edges"]
+        if edge["hard"] and edge["source"].startswith("theta_")
+    ]
+    return ", ".join(moved) or "no edge from theta"
+
+
+def _true(flags: dict[str, bool]) -> str:
+    return ", ".join(name for name, flag in flags.items() if flag)
+
+
+def _short(point: Any) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in point.items())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise AdarlError(f"The factor value {text!r} is not a number; write factors as gravity=15.") from None
+
+
+COMMANDS: dict[type, Callable[[Any], None]] = {Run: do_run, Families: do_families, Adapt: do_adapt, Show: do_show}
+Command = (
+    Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Families, tyro.conf.subcommand("families")]
+    | Annotated[Adapt, tyro.conf.subcommand("adapt")]
+    | Annotated[Show, tyro.conf.subcommand("show")]
+)
+
+
+def main() -> None:
+    """The entry point: mistakes of the caller end in one sentence and status 2."""
+    command: Any = tyro.cli(Command, prog="adarl", description="What, where and how to adapt in transfer RL.")  # pyright: ignore
+    try:
+        COMMANDS[type(command)](command)
+    except AdarlError as error:
+        console.print(f"adarl: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        console.print("\nStopped. The same command continues from the last checkpoint.")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""Algorithm 1, lines 4 to 19: Double DQN over all sources at once, one scan, seeds on a vmapped axis.
+
+In: the sources with their thetas, the minimal representation, and for AdaRL+ the learned model. Out: one Q a seed, chosen by
+its score on the sources, and the learning curves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adarl.domains.functional import Factors, Functional
+from adarl.network import Network
+from adarl.policy import double_dqn, replay
+from adarl.policy.double_dqn import DoubleDQNConfig, Learner
+from adarl.policy.imagine import Imagined
+from adarl.policy.replay import Experience
+from adarl.policy.view import View
+from adarl.types import Step, Theta
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """How the policy is learned."""
+
+    learner: DoubleDQNConfig = field(default_factory=DoubleDQNConfig)
+    """Double DQN."""
+    environments: int = 40
+    """Environments stepped at once, shared out among the sources; as many imagined ones stand beside them in AdaRL+."""
+    horizon: int = 500
+    """Steps after which a training episode starts anew."""
+    wide: float = 0.5
+    """Share of the training episodes that start anywhere reachable, where the simulator can do that."""
+    capacity: int = 100_000
+    """Transitions remembered."""
+    explore: float = 0.2
+    """Share of the updates over which random actions fall from all to `epsilon`."""
+    epsilon: float = 0.05
+    """Share of random actions in the end."""
+    beyond: float = 0.8
+    """How far past the outermost source imagination goes, relative to its distance from the median source."""
+    evaluate_every: int = 1000
+    """Updates between two evaluations on the sources."""
+    evaluate_steps: int = 500
+    """Steps of such an evaluation, at most."""
+
+
+EVALUATIONS = 20  # episodes a network is judged by, in the sources and in imagination
+
+
+class Sources(eqx.Module):
+    """Where the policy may practise."""
+
+    domain: Functional | None = eqx.field(static=True)
+    """None where the sources are Gymnasium environments."""
+    factors: Factors
+    """Arrays over the source domains."""
+    theta: Theta
+    """One row a source domain."""
+    imagined: Imagined | None
+    """For AdaRL+."""
+    best: Float[Array, ""]
+    """The largest reward in the recordings."""
+
+
+class Worlds(eqx.Module):
+    """Environments under way, each with its state, its age and its own factors."""
+
+    s: Float[Array, "env state"]
+    age: Int[Array, " env"]
+    theta: Theta
+
+
+class LearnState(eqx.Module):
+    """The loop's memory for one seed: what a checkpoint holds."""
+
+    learner: Learner
+    ring: Experience
+    real: Worlds | None
+    imagined: Worlds | None
+    chosen: Network
+    chosen_score: Float[Array, ""]
+    curve: Float[Array, " evaluation"]
+
+
+def assign(sources: Sources, config: PolicyConfig) -> Int[np.ndarray, " env"]:
+    """The source domain of every real environment."""
+    n_domains = sources.theta.theta_s.shape[0]
+    return np.repeat(np.arange(n_domains), -(-config.environments // n_domains))
+
+
+def start(sources: Sources, view: View, n_actions: int, config: PolicyConfig, key: PRNGKeyArray) -> LearnState:
+    """The first state of the loop for one seed."""
+    key_learner, key_real, key_imagined = jr.split(key, 3)
+    learner = double_dqn.start(view.size, n_actions, config.learner, key_learner)
+    domains = assign(sources, config)
+    real = None if sources.domain is None else _begin(sources, domains, key_real)
+    imagined = None if sources.imagined is None else _dream(sources.imagined, key_imagined, len(domains))
+    block = len(domains) * (1 if imagined is None else 2)
+    ring = replay.empty(config.capacity // block * block, view.size)
+    n_evaluations = config.learner.updates // config.evaluate_every
+    return LearnState(learner, ring, real, imagined, learner.q, jnp.float32(-jnp.inf), jnp.zeros(n_evaluations))
+
+
+def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray) -> Worlds:
+    domain = sources.domain
+    assert domain is not None
+    factors = jax.tree.map(lambda f: f[domains], sources.factors)
+    keys = jr.split(key, len(domains))
+    s = jax.vmap(lambda k, f: domain.reset(k, f, jnp.bool_(False)))(keys, factors)
+    return Worlds(s, jnp.zeros(len(domains), jnp.int32), jax.tree.map(lambda t: t[domains], sources.theta))
+
+
+def _dream(world: Imagined, key: PRNGKeyArray, n: int) -> Worlds:
+    def one(key):
+        key_theta, key_start = jr.split(key)
+        theta = world.draw_theta(key_theta)
+        return world.reset(key_start, theta, jnp.bool_(False)), theta
+
+    s, theta = jax.vmap(one)(jr.split(key, n))
+    return Worlds(s, jnp.zeros(n, jnp.int32), theta)
+
+
+def epsilon(step: Int[Array, ""], config: PolicyConfig) -> Float[Array, ""]:
+    """From one to `config.epsilon`, linearly."""
+    done = step.astype(jnp.float32) / (config.explore * config.learner.updates)
+    return jnp.maximum(1.0 - done * (1.0 - config.epsilon), config.epsilon)
+
+
+def practise(
+    state: LearnState, step: Int[Array, ""], sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray
+) -> LearnState:
+    """One step in every source environment, then a rehearsal."""
+    key_real, key_rehearse = jr.split(jr.fold_in(key, step))
+    eps = epsilon(step, config)
+    domain, real = sources.domain, state.real
+    assert domain is not None and real is not None
+    factors = jax.tree.map(lambda f: f[assign(sources, config)], sources.factors)
+
+    def one(key, s, age, theta, factors):
+        key_act, key_step, key_wide, key_reset = jr.split(key, 4)
+        a = double_dqn.act(key_act, state.learner.q, view(s, theta), eps)
+        answer = domain.step(key_step, s, a, factors)
+        start = domain.reset(key_reset, factors, jr.bernoulli(key_wide, config.wide))
+        return _settle(s, a, answer, theta, age, start, theta, sources, view, config)
+
+    keys = jr.split(key_real, real.age.shape[0])
+    new, real = jax.vmap(one)(keys, real.s, real.age, real.theta, factors)
+    state = eqx.tree_at(lambda s: s.real, state, real)
+    return rehearse(state, new, step, sources, view, config, key_rehearse)
+
+
+def rehearse(
+    state: LearnState,
+    new: Experience,
+    step: Int[Array, ""],
+    sources: Sources,
+    view: View,
+    config: PolicyConfig,
+    key: PRNGKeyArray,
+) -> LearnState:
+    """Remember what was lived through, and for AdaRL+ a step in every imagined domain; then one update."""
+    key_imagined, key_batch = jr.split(key)
+    imagined = state.imagined
+    if imagined is not None:
+        dreamt, imagined = _dream_on(state.learner.q, imagined, step, sources, view, config, key_imagined)
+        new = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, dreamt)
+    ring = replay.add(state.ring, new, step)
+    batch = replay.sample(key_batch, ring, step + 1, new.r_t.shape[0], config.learner.batch)
+    learner = double_dqn.update(state.learner, batch, config.learner)
+    return LearnState(learner, ring, state.real, imagined, state.chosen, state.chosen_score, state.curve)
+
+
+def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: PolicyConfig, key):
+    world = sources.imagined
+    assert world is not None
+    eps = epsilon(step, config)
+
+    def one(key, s, age, theta):
+        key_act, key_step, key_theta, key_wide, key_reset = jr.split(key, 5)
+        a = double_dqn.act(key_act, q, view(s, theta), eps)
+        answer = world.step(key_step, s, a, theta)
+        start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
+        return _settle(s, a, answer, theta, age, start, world.draw_theta(key_theta), sources, view, config)
+
+    keys = jr.split(key, imagined.age.shape[0])
+    return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
+
+
+def _settle(s_tm1, a, answer, theta, age, start, next_theta, sources: Sources, view: View, config: PolicyConfig):
+    """What one step leaves behind: the experience, and the world as it goes on or starts anew."""
+    experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
+    over = answer.ended | (age + 1 >= config.horizon)
+    pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
+    return experience, Worlds(pick(start, answer.s), pick(0, age + 1), jax.tree.map(pick, next_theta, theta))
+
+
+def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, config: PolicyConfig) -> Experience:
+    """One step as the learner sees it."""
+    r = double_dqn.shaped(answer.r, answer.ended, best, config.learner.discount)
+    return Experience(view(s_tm1, theta), a_tm1, r, view(answer.s, theta), answer.ended)
+
+
+def score(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Float[Array, ""]:
+    """What a network is chosen by: its return on the sources and, for AdaRL+, in imagined domains."""
+    key_sources, key_dreams = jr.split(key)
+    if sources.imagined is None:
+        return score_on_sources(q, sources, view, config, key_sources)
+    on_sources = score_on_sources(q, sources, view, config, key_sources)
+    return (on_sources + score_in_dreams(q, sources, view, config, key_dreams)) / 2
+
+
+def score_on_sources(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+    """Mean return of the greedy policy over the sources, half of the starts wide."""
+    domain = sources.domain
+    assert domain is not None
+    n_domains = sources.theta.theta_s.shape[0]
+    domains = np.arange(-(-EVALUATIONS // n_domains) * n_domains) % n_domains
+
+    def one(key, theta, factors, wide):
+        key_reset, key_steps = jr.split(key)
+        step = lambda k, s, a: domain.step(k, s, a, factors)  # noqa: E731
+        return _episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config, key_steps)
+
+    theta = jax.tree.map(lambda t: t[domains], sources.theta)
+    factors = jax.tree.map(lambda f: f[domains], sources.factors)
+    wide = jnp.arange(len(domains)) < len(domains) // 2
+    return jax.vmap(one)(jr.split(key, len(domains)), theta, factors, wide).mean()
+
+
+def score_in_dreams(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+    """Mean return of the greedy policy over imagined domains, half of the starts wide."""
+    world = sources.imagined
+    assert world is not None
+
+    def one(key, wide):
+        key_theta, key_reset, key_steps = jr.split(key, 3)
+        theta = world.draw_theta(key_theta)
+        step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
+        return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config, key_steps)
+
+    return jax.vmap(one)(jr.split(key, EVALUATIONS), jnp.arange(EVALUATIONS) < EVALUATIONS // 2).mean()
+
+
+def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+    def move(carry, key):
+        s, alive, total = carry
+        answer = step(key, s, jnp.argmax(q(view(s, theta))))
+        return (answer.s, alive & ~answer.ended, total + jnp.where(alive, answer.r, 0.0)), None
+
+    carry = (start, jnp.bool_(True), jnp.float32(0.0))
+    (_, _, total), _ = jax.lax.scan(move, carry, jr.split(key, config.evaluate_steps))
+    return total
+
+
+@eqx.filter_jit
+def advance(
+    states: LearnState, first: Int[Array, ""], keys: PRNGKeyArray, sources: Sources, view: View, config: PolicyConfig
+) -> LearnState:
+    """`evaluate_every` updates of every seed, then an evaluation; the best network so far is kept."""
+    steps = first + jnp.arange(config.evaluate_every)
+
+    def one_seed(state: LearnState, key: PRNGKeyArray) -> LearnState:
+        key_practise, key_evaluate = jr.split(key)
+        move = lambda s, step: (practise(s, step, sources, view, config, key_practise), None)  # noqa: E731
+        state, _ = jax.lax.scan(move, state, steps)
+        # The same starts at every evaluation, so that one network is not chosen for its luck.
+        candidate = state.learner.q_average
+        value = score(candidate, sources, view, config, key_evaluate)
+        return choose(state, candidate, value, first // config.evaluate_every)
+
+    return jax.vmap(one_seed)(states, keys)
+
+
+def choose(state: LearnState, candidate: Network, value: Array, at: Int[Array, ""]) -> LearnState:
+    """Note the score in the learning curve; keep the candidate if no earlier one was better."""
+    better = value >= state.chosen_score
+    chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), candidate, state.chosen)
+    return eqx.tree_at(
+        lambda s: (s.chosen, s.chosen_score, s.curve),
+        state,
+        (chosen, jnp.where(better, value, state.chosen_score), state.curve.at[at].set(value)),
+    )
+
+
+def learn(
+    sources: Sources,
+    view: View,
+    n_actions: int,
+    config: PolicyConfig,
+    keys: PRNGKeyArray,
+    *,
+    resumed: tuple[LearnState, int] | None = None,
+    each: Callable[[LearnState, int], None] = lambda states, updates: None,
+) -> tuple[Network, Float[Array, "seed evaluation"]]:
+    """One policy a key. `each` is called after every evaluation; what it was given continues the work."""
+    both = jax.vmap(lambda k: jr.split(k))(keys)
+    if resumed is None:
+        states = eqx.filter_vmap(lambda k: start(sources, view, n_actions, config, k))(both[:, 0])
+        updates = 0
+    else:
+        states, updates = resumed
+    while updates < config.learner.updates:
+        states = advance(states, jnp.int32(updates), both[:, 1], sources, view, config)
+        updates += config.evaluate_every
+        each(states, updates)
+    return states.chosen, states.curve

@@ -1,0 +1,94 @@
+"""What a run found, as plain data: the report, the terminal and `summary.json` are drawn from it."""
+
+from typing import Any
+
+import numpy as np
+
+from adarl.adapt import Estimate
+from adarl.domains.family import Family, Point
+from adarl.model.world import WorldModel
+from adarl.types import Compact, Theta
+
+Summary = dict[str, Any]
+
+
+def theta_names(model: WorldModel) -> tuple[list[str], list[str]]:
+    """A name for every dimension of theta_s and of theta_r."""
+    count = lambda kind, n: [f"theta_{kind}_{i + 1}" for i in range(n)]  # noqa: E731
+    return count("s", model.theta.theta_s.shape[1]), count("r", model.theta.theta_r.shape[1])
+
+
+def _named(names: tuple[list[str], list[str]], theta: Theta) -> dict[str, float]:
+    values = np.concatenate([np.asarray(theta.theta_s), np.asarray(theta.theta_r)])
+    return dict(zip([*names[0], *names[1]], values.tolist(), strict=True))
+
+
+def edges(model: WorldModel, state_names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Every candidate edge with its probability and whether it stayed."""
+    names_s, names_r = theta_names(model)
+    prob, hard = model.masks_prob, model.masks
+    blocks = [
+        (state_names, state_names, prob.c_s_to_s, hard.c_s_to_s),
+        (["action"], state_names, prob.c_a_to_s[:, None], hard.c_a_to_s[:, None]),
+        (names_s, state_names, prob.c_theta_to_s, hard.c_theta_to_s),
+        (state_names, ["reward"], prob.c_s_to_r[None], hard.c_s_to_r[None]),
+        (["action"], ["reward"], prob.c_a_to_r[None, None], hard.c_a_to_r[None, None]),
+        (names_r, ["reward"], prob.c_theta_to_r[None], hard.c_theta_to_r[None]),
+    ]
+    return [
+        {"source": source, "target": target, "prob": float(p[i, j]), "hard": bool(h[i, j] > 0)}
+        for sources, targets, p, h in blocks
+        for i, target in enumerate(targets)
+        for j, source in enumerate(sources)
+    ]
+
+
+def domains(family: Family, model: WorldModel, known: dict[str, Estimate], samples: str) -> list[dict[str, Any]]:
+    """Sources and targets with their thetas. A target's is the median over the seeds' own samples."""
+    names = theta_names(model)
+    rows = []
+    for k, point in enumerate(family.sources):
+        theta = Theta(model.theta.theta_s[k], model.theta.theta_r[k])
+        rows.append(_domain(f"source {k + 1}", "source", point) | {"theta": _named(names, theta), "theta_sd": None})
+    for target, point in family.targets.items():
+        middle, sd = _median(known[f"{target}/{samples}"].theta), _median(known[f"{target}/{samples}"].sd)
+        found = {"theta": _named(names, middle), "theta_sd": _named(names, sd), "samples": samples}
+        rows.append(_domain(target, "target", point) | found)
+    return rows
+
+
+def _domain(name: str, kind: str, point: Point) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "factors": dict(point)}
+
+
+def _median(theta: Theta) -> Theta:
+    middle = lambda x: np.median(np.asarray(x), axis=0)  # noqa: E731
+    return Theta(middle(theta.theta_s), middle(theta.theta_r))
+
+
+def summarise(
+    family: Family,
+    model: WorldModel,
+    compact: Compact,
+    known: dict[str, Estimate],
+    curves: dict[str, Any],
+    scores: list[dict[str, Any]],
+    **extra: Any,
+) -> Summary:
+    """Everything the report shows."""
+    names_s, names_r = theta_names(model)
+    flags = [*np.asarray(compact.theta_s_min).tolist(), *np.asarray(compact.theta_r_min).tolist()]
+    state_names = family.domain.state_names
+    headline = scores[0]["samples"] if scores else "50steps"
+    return {
+        "family": family.name,
+        "factors": list(family.factors),
+        "state_names": list(state_names),
+        "domains": domains(family, model, known, headline),
+        "edges": edges(model, state_names),
+        "s_min": dict(zip(state_names, np.asarray(compact.s_min).tolist(), strict=True)),
+        "theta_min": dict(zip([*names_s, *names_r], flags, strict=True)),
+        "curves": curves,
+        "scores": scores,
+        **extra,
+    }

@@ -1,0 +1,255 @@
+"""Probe environments: problems so small that every value is known. What fails here names the broken part."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from adarl.domains.functional import Functional
+from adarl.network import Network
+from adarl.policy import learn as learning
+from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.learn import LearnState, PolicyConfig, Sources, learn
+from adarl.policy.view import View
+from adarl.types import Compact, Step, Theta
+
+N_STATES, N_ACTIONS, DISCOUNT = 3, 2, 0.8
+CONFIG = PolicyConfig(
+    learner=DoubleDQNConfig(
+        hidden=24,
+        discount=DISCOUNT,
+        learning_rate=5e-3,
+        batch=64,
+        target_rate=0.05,
+        average_rate=0.05,
+        updates=600,
+    ),
+    environments=16,
+    horizon=3,  # an episode that starts anew has not ended: values know nothing of it
+    capacity=4000,
+    explore=0.5,
+    epsilon=0.3,
+    evaluate_every=200,
+    evaluate_steps=4,
+)
+KEYS = jr.split(jr.key(0), 2)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A decision process written down as tables with the axes (state, action).
+
+    The tables are its factors, so one compiled program learns all probes. States are one-hot. Episodes begin in
+    the first state, wide ones in the second.
+    """
+
+    state_names: tuple[str, ...] = ("s_0", "s_1", "s_2")
+    n_actions: int = N_ACTIONS
+
+    @property
+    def defaults(self) -> Mapping[str, float]:
+        return {}
+
+    def reset(self, key, factors, wide) -> Array:
+        return jax.nn.one_hot(jnp.where(wide, 1, 0), N_STATES)
+
+    def step(self, key, s_tm1, a_tm1, factors) -> Step:
+        at = (jnp.argmax(s_tm1), a_tm1)
+        follows = jax.nn.one_hot(factors["follows"][at], N_STATES)
+        return Step(follows, factors["r"][at], factors["ended"][at])
+
+    def recordable(self, s) -> Array:
+        return jnp.bool_(True)
+
+
+class Probe(NamedTuple):
+    """One domain's tables."""
+
+    r: list[list[float]]
+    follows: list[list[int]]
+    ended: list[list[bool]]
+
+
+ENDS, GOES_ON = [True, True], [False, False]
+BANDIT = Probe([[0.0, 1.0]] * 3, [[0, 0]] * 3, [ENDS] * 3)
+OPPOSITE = Probe([[1.0, 0.0]] * 3, [[0, 0]] * 3, [ENDS] * 3)
+ENDLESS = Probe([[0.0, 1.0]] * 3, [[0, 0], [1, 1], [2, 2]], [GOES_ON] * 3)
+TWO_STEPS = Probe([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [[1, 1]] * 3, [GOES_ON, ENDS, ENDS])
+DOORS = Probe([[0.0, 0.0], [0.0, 1.0], [0.25, 0.25]], [[2, 1]] * 3, [GOES_ON, ENDS, ENDS])
+
+
+def sources(*probes: Probe, imagined: Any = None) -> Sources:
+    """Two domains whose theta_s is -1 and 1; theta_r never differs."""
+    first, second = probes if len(probes) == 2 else probes * 2
+    factors = {name: jnp.stack([jnp.asarray(getattr(p, name)) for p in (first, second)]) for name in Probe._fields}
+    theta = Theta(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1)))
+    domain: Functional = Table()
+    return Sources(domain, factors, theta, imagined, jnp.float32(1.0))
+
+
+def view() -> View:
+    kept = Compact(jnp.ones(N_STATES, bool), jnp.array([True]), jnp.array([False]))
+    return View.of(kept, jnp.zeros(N_STATES), jnp.ones(N_STATES))
+
+
+class Learned(NamedTuple):
+    chosen: Network
+    curve: np.ndarray
+    states: list[tuple[LearnState, int]]
+
+
+def train(where: Sources, keys=KEYS, resumed=None) -> Learned:
+    states = []
+    each = lambda s, updates: states.append((s, updates))  # noqa: E731
+    chosen, curve = learn(where, view(), N_ACTIONS, CONFIG, keys, resumed=resumed, each=each)
+    return Learned(chosen, np.asarray(curve), states)
+
+
+def values(q: Network, state: int, theta_s: float) -> np.ndarray:
+    """Q of every seed in the rewards' own units: `shaped` undone, with the best reward one. Axes (seed, action)."""
+    x = view()(jnp.eye(N_STATES)[state], Theta(jnp.array([theta_s]), jnp.zeros(1)))
+    return (np.asarray(jax.vmap(lambda q: q(x))(q)) + 1.0) / (1 - DISCOUNT)
+
+
+@pytest.mark.parametrize(
+    ("probe", "q"),
+    [
+        pytest.param(BANDIT, {0: [0, 1]}, id="the reward depends on the action"),
+        pytest.param(ENDLESS, {0: [4, 5], 1: [4, 5]}, id="a horizon is no end"),  # 1 / (1 - 0.8) = 5, 0.8 * 5 = 4
+        pytest.param(TWO_STEPS, {0: [0.8, 0.8], 1: [1, 1]}, id="the discount"),
+        pytest.param(DOORS, {0: [0.2, 0.8], 1: [0, 1], 2: [0.25, 0.25]}, id="an action pays later"),
+    ],
+)
+def test_values_of_probes(probe: Probe, q: dict[int, list[float]]):
+    got = train(sources(probe))
+    last, _ = got.states[-1]
+    for network in (got.chosen, last.learner.q, last.learner.q_average):
+        for state, expected in q.items():
+            for theta_s in (-1.0, 1.0):
+                learned = values(network, state, theta_s)
+                np.testing.assert_allclose(learned, [expected] * 2, atol=0.1)
+                if expected[0] != expected[1]:
+                    assert (learned.argmax(1) == 1).all()
+
+
+def test_theta_decides_which_action_pays():
+    got = train(sources(BANDIT, OPPOSITE))
+    np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.1)
+    np.testing.assert_allclose(values(got.chosen, 0, 1.0), [[1, 0]] * 2, atol=0.1)
+    np.testing.assert_array_equal(got.curve[:, -1], 1.0)
+
+
+def test_without_theta_no_policy_solves_both():
+    """A theta that is the same everywhere is none, and needs no other compiled program."""
+    blind = eqx.tree_at(lambda s: s.theta.theta_s, sources(BANDIT, OPPOSITE), jnp.zeros((2, 1)))
+    got = train(blind)
+    np.testing.assert_array_equal(got.curve, 0.5)
+    np.testing.assert_allclose(values(got.chosen, 0, 0.0), 0.5, atol=0.2)  # an action pays in one domain of two
+
+
+class Dream(eqx.Module):
+    """Imagined domains with any theta_s in [-1, 1]: below zero `BANDIT`, above it `OPPOSITE`."""
+
+    def draw_theta(self, key) -> Theta:
+        return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
+
+    def reset(self, key, theta, wide) -> Array:
+        return Table().reset(key, {}, wide)
+
+    def step(self, key, s_tm1, a_tm1, theta) -> Step:
+        return Step(s_tm1, ((a_tm1 == 1) == (theta.theta_s[0] < 0)).astype(jnp.float32), jnp.bool_(True))
+
+
+def test_imagination_teaches_thetas_that_reality_never_showed():
+    """Both real domains have theta_s = -1."""
+    real = eqx.tree_at(lambda s: s.theta.theta_s, sources(BANDIT, imagined=Dream()), -jnp.ones((2, 1)))
+    got = train(real)
+    np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.15)
+    np.testing.assert_allclose(values(got.chosen, 0, 0.8), [[1, 0]] * 2, atol=0.15)
+    last, _ = got.states[-1]
+    assert last.ring.r_t.shape == (2, 4000 // 32 * 32)  # real and imagined steps side by side
+    assert (np.asarray(last.imagined.theta.theta_s) > 0).any() and (np.asarray(last.real.theta.theta_s) == -1).all()
+
+
+@functools.cache
+def doors() -> Learned:
+    return train(sources(DOORS))
+
+
+def test_same_key_equal_other_key_different():
+    first, again = doors(), train(sources(DOORS))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    weight = np.asarray(first.chosen.layers[0].weight)
+    assert (weight[0] != weight[1]).any()
+    other = train(sources(DOORS), keys=jr.split(jr.key(1), 2))
+    assert (other.chosen.layers[0].weight != weight).any()
+
+
+def test_seeds_together_equal_seeds_alone():
+    together = doors()
+    alone = train(sources(DOORS), keys=KEYS[1:])
+    close = lambda x, y: np.testing.assert_allclose(x[1:], y, rtol=1e-3, atol=1e-3)  # noqa: E731
+    jax.tree.map(close, together.chosen, alone.chosen)
+    close(together.curve, alone.curve)
+
+
+@pytest.mark.parametrize("stopped", [0, 1, 2])
+def test_what_each_was_given_continues_the_work(stopped: int):
+    whole = doors()
+    rest = train(sources(DOORS), resumed=whole.states[stopped])
+    jax.tree.map(np.testing.assert_array_equal, (whole.chosen, whole.curve), (rest.chosen, rest.curve))
+    assert len(rest.states) == 2 - stopped
+    for ours, theirs in zip(whole.states[stopped + 1 :], rest.states, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_each_is_called_after_every_evaluation():
+    assert [updates for _, updates in doors().states] == [200, 400, 600]
+    assert doors().curve.shape == (2, 3)
+
+
+def test_the_chosen_network_is_the_last_of_the_best():
+    """DOORS pays 1 from both starts at best. Where the last evaluation is among the best, its average was chosen."""
+    got = doors()
+    last, _ = got.states[-1]
+    np.testing.assert_array_equal(last.chosen_score, got.curve.max(1))
+    np.testing.assert_array_equal(got.curve[:, -1], 1.0)
+    jax.tree.map(np.testing.assert_array_equal, got.chosen, last.learner.q_average)
+
+
+def test_score_by_hand():
+    """From the first state 1 a step, four times; wide starts earn 10 once and end. Half of the starts are wide."""
+    probe = Probe([[1.0, 1.0], [10.0, 10.0], [99.0, 99.0]], [[0, 0], [2, 2], [2, 2]], [GOES_ON, ENDS, GOES_ON])
+    q = Network((view().size, 4, N_ACTIONS), "relu", key=jr.key(0))
+    got = eqx.filter_jit(learning.score_on_sources)(q, sources(probe), view(), CONFIG, jr.key(1))
+    np.testing.assert_allclose(got, (4 + 10) / 2)
+
+
+def test_epsilon_by_hand():
+    """From 1 to 0.3 over half of the 600 updates."""
+    steps = jnp.array([0, 150, 300, 599])
+    got = jax.jit(jax.vmap(lambda step: learning.epsilon(step, CONFIG)))(steps)
+    np.testing.assert_allclose(got, [1.0, 0.65, 0.3, 0.3], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("environments", "expected"), [(4, [0, 0, 1, 1]), (5, [0, 0, 0, 1, 1, 1]), (1, [0, 1])])
+def test_every_source_has_as_many_environments(environments: int, expected: list[int]):
+    got = learning.assign(sources(BANDIT), replace(CONFIG, environments=environments))
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_view_by_hand():
+    """The second of two states, (5 - 1) / 2, and the third theta_s and the first theta_r as they are."""
+    kept = Compact(jnp.array([False, True]), jnp.array([False, False, True]), jnp.array([True]))
+    seen = View.of(kept, jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0]))
+    x = seen(jnp.array([4.0, 5.0]), Theta(jnp.array([7.0, 8.0, 9.0]), jnp.array([-1.0])))
+    assert seen.size == 3
+    np.testing.assert_array_equal(x, [2.0, 9.0, -1.0])
