@@ -40,11 +40,11 @@ class Agent(eqx.Module):
         n_state = self.model.scale.s_mean.shape[0]
         if env.observation_space.shape != (n_state,):
             raise AdarlError(
-                f"The environment observes {env.observation_space}; this agent was trained on vectors of {n_state} numbers."
+                f"The environment observes {env.observation_space}; the agent was trained on vectors of {n_state} numbers."
             )
         if getattr(env.action_space, "n", None) != self.model.n_actions:
             raise AdarlError(
-                f"The environment's actions are {env.action_space}; this agent was trained on {self.model.n_actions} actions."
+                f"The environment's actions are {env.action_space}; the agent was trained on {self.model.n_actions}."
             )
 
     def save(self, path: str | Path) -> None:
@@ -130,7 +130,7 @@ def _wander(env: gym.Env, samples: int, seed: int, n_actions: int) -> Transition
     while len(rows) < samples:
         a = int(rng.integers(n_actions))
         after, r, ended, truncated, _ = env.step(a)
-        if not (np.isfinite(after).all() and np.isfinite(r)):
+        if not (np.isfinite(after).all() and np.isfinite(float(r))):
             raise AdarlError(f"The environment answered {after} with reward {r}; finite numbers are expected.")
         rows.append((np.asarray(s, np.float32), a, np.float32(r), np.asarray(after, np.float32), bool(ended)))
         s = env.reset()[0] if ended or truncated else after

@@ -96,7 +96,7 @@ def do_adapt(command: Adapt) -> None:
     if not path.exists():
         raise AdarlError(f"{command.run} holds no agent yet; `adarl run {chosen.name}` finishes it.")
     agent = adarl.load(path)
-    env = gym.make("adarl/CartPole-v0", **factors)
+    env: gym.Env = gym.make("adarl/CartPole-v0", **factors)  # pyright: ignore[reportArgumentType]
     here = agent.adapt(env, samples=command.samples, seed=command.seed)
     for kind, theta, sd in (("s", here.theta.theta_s, here.sd.theta_s), ("r", here.theta.theta_r, here.sd.theta_r)):
         for i, (value, deviation) in enumerate(zip(theta, sd, strict=True)):

@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper, from source domains to an agent that acts in a new one.
 
-In: a family and a configuration. Out: a run directory with every stage's result, an agent, and a report. A second call reuses
-finished stages; a killed one continues from its last checkpoint.
+In: a family and a configuration. Out: a run directory with every stage's result, an agent, and a report. A second call
+reuses finished stages; a killed one continues from its last checkpoint.
 """
 
 import dataclasses
@@ -96,9 +96,8 @@ def resolve(family: Family, config: Config) -> Config:
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
     if config.policy.learner.updates % config.policy.evaluate_every:
-        raise AdarlError(
-            f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({config.policy.evaluate_every}) is expected."
-        )
+        every = config.policy.evaluate_every
+        raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")
     if config.model.theta_s == 0:
         config = dataclasses.replace(config, model=dataclasses.replace(config.model, theta_s=len(family.factors)))
     return config

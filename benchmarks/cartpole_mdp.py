@@ -2,8 +2,8 @@
 
     python benchmarks/cartpole_mdp.py [FAMILY ...]
 
-Writes raw scores to results/cartpole-mdp/scores.csv (row, samples, method, seed, score) and a table beside them. Work is kept in
-runs/cartpole-mdp and continues where it was stopped. A row with two targets (motor) holds the mean of both a seed.
+Writes raw scores to results/cartpole-mdp/scores.csv (row, samples, method, seed, score) and a table beside them. Work is
+kept in runs/cartpole-mdp and continues where it was stopped. A row with two targets (motor) holds the mean of both a seed.
 """
 
 import csv
@@ -41,7 +41,9 @@ FIELDS = ("row", "samples", "method", "seed", "score")
 def oracle(chosen: Family, result: Result, target: str) -> np.ndarray:
     """Policies trained on the target itself with the same learner, steps and updates; theta is not needed there."""
     view = result.agent.view
-    no_theta = Theta(*(jnp.zeros((1, x.shape[1])) for x in (result.agent.model.theta.theta_s, result.agent.model.theta.theta_r)))
+    no_theta = Theta(
+        *(jnp.zeros((1, x.shape[1])) for x in (result.agent.model.theta.theta_s, result.agent.model.theta.theta_r))
+    )
     factors = chosen.stack((chosen.targets[target],))
     best = jnp.float32(1.0)  # the largest reward of every CartPole
     sources = Sources(chosen.domain, factors, no_theta, None, best)  # pyright: ignore[reportArgumentType]
@@ -77,7 +79,7 @@ def merge(new: list[dict]) -> list[dict]:
     rows = [row for row in old if row["row"] not in fresh] + new
     SCORES.parent.mkdir(parents=True, exist_ok=True)
     with SCORES.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, FIELDS)
+        writer: csv.DictWriter[str] = csv.DictWriter(handle, FIELDS)
         writer.writeheader()
         writer.writerows(rows)
     return rows

@@ -58,7 +58,8 @@ def allowed(stage: str) -> set[str]:
     if stage in SHARED:
         return set(SHARED[: SHARED.index(stage)])
     left = set(PATH[: PATH.index(stage)]) - {"run"}
-    return {*SHARED, *left, stage, *(["run"] if stage in RUNS else [])}
+    # The command line is a user of the package like any other.
+    return {*SHARED, *left, stage, *(["run"] if stage in RUNS else []), *([""] if stage == "cli" else [])}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
@@ -92,4 +93,5 @@ def test_the_order_forbids():
     assert "graph" in allowed("policy") and "policy" not in allowed("graph")
     assert "policy" in allowed("evaluate") and "run" not in allowed("evaluate")
     assert all("run" in allowed(s) for s in RUNS)
+    assert "" in allowed("cli") and "" not in allowed("experiment")
     assert "network" not in allowed("types") and "domains" not in allowed("network")

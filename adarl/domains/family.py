@@ -15,11 +15,8 @@ from jaxtyping import Array, Float
 
 from adarl.domains.cartpole import CartPole
 from adarl.domains.functional import Functional
-from adarl.domains.host import Host
+from adarl.domains.host import Host, Point
 from adarl.types import AdarlError
-
-Point = Mapping[str, float]
-"""The factors of one domain. Those it does not name keep their default."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +32,7 @@ class Family:
     """Named targets. What stands before the first `_` is the row of a table: `in_neg` and `in_pos` share `in`."""
 
     def __post_init__(self):
-        if len(self.sources) < 2:
-            raise AdarlError(
-                f"Family {self.name!r} has {len(self.sources)} source domain; what changes can only be learned from"
-                " at least 2."
-            )
-        for point in (*self.sources, *self.targets.values()):
-            for factor, value in point.items():
-                if factor not in self.factors:
-                    raise AdarlError(unknown("factor", factor, self.factors))
-                if not np.isfinite(value):
-                    raise AdarlError(f"Factor {factor!r} is {value}; it must be a finite number.")
-            for factor in self.factors:
-                if factor not in point:
-                    raise AdarlError(f"The domain {dict(point)} lacks a value for the factor {factor!r}.")
+        check(self.name, self.factors, self.sources, self.targets)
         if isinstance(self.domain, Functional):
             for factor in self.factors:
                 if factor not in self.domain.defaults:
@@ -86,14 +70,32 @@ class Family:
         def point(value: float | Sequence[float] | Point) -> Point:
             if isinstance(value, Mapping):
                 return dict(value)
-            values = (value,) if np.isscalar(value) else tuple(value)  # pyright: ignore[reportArgumentType]
+            values = tuple(value) if isinstance(value, Sequence) else (value,)
             if len(values) != len(names):
                 raise AdarlError(f"The domain {value!r} has {len(values)} values; the factors are {list(names)}.")
             return {n: float(v) for n, v in zip(names, values, strict=True)}
 
         points = tuple(point(value) for value in sources)
         named = {key: point(value) for key, value in targets.items()}
+        check(name, names, points, named)
         return cls(name, Host.of(make, (*points, *named.values())), names, points, named)
+
+
+def check(name: str, factors: Sequence[str], sources: Sequence[Point], targets: Mapping[str, Point]) -> None:
+    """Refuse a family that nothing can be learned from."""
+    if len(sources) < 2:
+        raise AdarlError(
+            f"Family {name!r} has {len(sources)} source domain(s); what changes can only be learned from at least 2."
+        )
+    for point in (*sources, *targets.values()):
+        for factor, value in point.items():
+            if factor not in factors:
+                raise AdarlError(unknown("factor", factor, factors))
+            if not np.isfinite(value):
+                raise AdarlError(f"Factor {factor!r} is {value}; it must be a finite number.")
+        for factor in factors:
+            if factor not in point:
+                raise AdarlError(f"The domain {dict(point)} lacks a value for the factor {factor!r}.")
 
 
 def unknown(kind: str, given: str, accepted: Sequence[str] | Mapping[str, object]) -> str:

@@ -131,7 +131,7 @@ def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key
     )
     # From zero, each theta first moves the way its own domain's residuals point: near domains stay near.
     theta = Theta(jnp.zeros((n_domains, config.theta_s)), jnp.zeros((n_domains, config.theta_r)))
-    parameters = Parameters(heads, theta)
+    parameters: Any = Parameters(heads, theta)
     worth = gates.every_edge(n_state, config.theta_s, config.theta_r, 2 * gates.STRONG)
     return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
 
@@ -183,14 +183,16 @@ def advance(
         key_rows, key_masks = jr.split(jr.fold_in(key, state.step))
         index = jr.randint(key_rows, (n_domains, per_domain), 0, rows.count[:, None])
         batch = jax.tree.map(lambda x: jax.vmap(lambda y, i: y[i])(x, index), rows.transition)
-        parameters, worth = state.parameters, state.worth
+        parameters: Any = state.parameters
+        worth = state.worth
         gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch)
         if now == "search":
             few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 2)], batch)
             fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta)
             worth = jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
-        return FitState(optax.apply_updates(parameters, update), memory, worth, state.step + 1), terms
+        moved: Any = optax.apply_updates(parameters, update)
+        return FitState(moved, memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=CHUNK)
     return state, jax.tree.map(jnp.mean, terms)

@@ -56,7 +56,7 @@ def optimiser(config: DoubleDQNConfig) -> optax.GradientTransformation:
 
 def start(n_inputs: int, n_actions: int, config: DoubleDQNConfig, key: PRNGKeyArray) -> Learner:
     """A fresh learner."""
-    q = Network((n_inputs, config.hidden, config.hidden, n_actions), "relu", key=key)
+    q: Any = Network((n_inputs, config.hidden, config.hidden, n_actions), "relu", key=key)
     return Learner(q, q, q, optimiser(config).init(q))
 
 
@@ -93,15 +93,12 @@ def loss(q: Network, q_target: Network, batch: Experience, discount: float) -> F
 
 def update(learner: Learner, batch: Experience, config: DoubleDQNConfig) -> Learner:
     """One step of Adam; the target and the average follow."""
-    gradient = jax.grad(loss)(learner.q, learner.q_target, batch, config.discount)
-    change, memory = optimiser(config).update(gradient, learner.optimiser, learner.q)
-    q = optax.apply_updates(learner.q, change)
-    return Learner(
-        q,
-        optax.incremental_update(q, learner.q_target, config.target_rate),
-        optax.incremental_update(q, learner.q_average, config.average_rate),
-        memory,
-    )
+    old: Any = learner
+    gradient = jax.grad(loss)(old.q, old.q_target, batch, config.discount)
+    change, memory = optimiser(config).update(gradient, old.optimiser, old.q)
+    q: Any = optax.apply_updates(old.q, change)
+    follow: Any = optax.incremental_update
+    return Learner(q, follow(q, old.q_target, config.target_rate), follow(q, old.q_average, config.average_rate), memory)
 
 
 def act(key: PRNGKeyArray, q: Network, x: Float[Array, " input"], epsilon: Float[Array, ""]) -> Int[Array, ""]:

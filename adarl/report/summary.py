@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from adarl.adapt import Estimate
@@ -63,7 +64,7 @@ def _domain(name: str, kind: str, point: Point) -> dict[str, Any]:
 
 def _median(theta: Theta) -> Theta:
     middle = lambda x: np.median(np.asarray(x), axis=0)  # noqa: E731
-    return Theta(middle(theta.theta_s), middle(theta.theta_r))
+    return jax.tree.map(middle, theta)
 
 
 def summarise(

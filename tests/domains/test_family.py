@@ -52,9 +52,7 @@ def test_stack_fills_in_the_defaults():
 
 
 def test_unknown_names_come_with_the_closest_known_one():
-    with pytest.raises(
-        AdarlError, match=r"Unknown family 'cartpole-gravty'. Did you mean 'cartpole-gravity'\?"
-    ):
+    with pytest.raises(AdarlError, match=r"Unknown family 'cartpole-gravty'. Did you mean 'cartpole-gravity'\?"):
         family("cartpole-gravty")
     with pytest.raises(AdarlError, match=r"Unknown target 'inn'. Did you mean 'in'\? Accepted: in, out\."):
         family("cartpole-gravity").target("inn")

@@ -116,7 +116,8 @@ def test_an_update_moves_q_and_the_others_follow():
     jax.tree.map(np.testing.assert_array_equal, learner.q, learner.q_average)
     after = eqx.filter_jit(double_dqn.update)(learner, batch(), CONFIG)
     # Adam's first step has the length of the learning rate, wherever there is a gradient.
-    np.testing.assert_allclose(np.abs(after.q.layers[-1].bias - learner.q.layers[-1].bias), CONFIG.learning_rate, rtol=1e-3)
+    moved = np.asarray(after.q.layers[-1].bias) - np.asarray(learner.q.layers[-1].bias)
+    np.testing.assert_allclose(np.abs(moved), CONFIG.learning_rate, rtol=1e-3)
     follow = lambda rate: jax.tree.map(lambda new, old: rate * new + (1 - rate) * old, after.q, learner.q)  # noqa: E731
     close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-7)  # noqa: E731
     jax.tree.map(close, after.q_target, follow(0.25))

@@ -176,7 +176,8 @@ def test_imagination_teaches_thetas_that_reality_never_showed():
     np.testing.assert_allclose(values(got.chosen, 0, 0.8), [[1, 0]] * 2, atol=0.15)
     last, _ = got.states[-1]
     assert last.ring.r_t.shape == (2, 4000 // 32 * 32)  # real and imagined steps side by side
-    assert (np.asarray(last.imagined.theta.theta_s) > 0).any() and (np.asarray(last.real.theta.theta_s) == -1).all()
+    assert last.imagined is not None and last.real is not None
+    assert (last.imagined.theta.theta_s > 0).any() and (last.real.theta.theta_s == -1).all()
 
 
 @functools.cache

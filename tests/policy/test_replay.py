@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -17,7 +19,10 @@ def numbered(first: int) -> Experience:
     return Experience(x, n, n.astype(jnp.float32), x + 0.5, n % 2 == 0)
 
 
-def written(blocks: int, add=jax.jit(replay.add)) -> Experience:
+JITTED = jax.jit(replay.add)
+
+
+def written(blocks: int, add: Callable[..., Experience] = JITTED) -> Experience:
     ring = replay.empty(CAPACITY, 2)
     for count in range(blocks):
         ring = add(ring, numbered(1 + count * BLOCK), jnp.int32(count))

@@ -53,9 +53,7 @@ def summary() -> dict:
         ],
         "s_min": {"x": False, "angle": True},
         "theta_min": {"theta_s_1": True, "theta_r_1": False},
-        "curves": {
-            "adarl_plus": {"updates": [500, 1000], "score": [[0.0, 10.0], [10.0, 20.0], [20.0, 30.0]]}
-        },
+        "curves": {"adarl_plus": {"updates": [500, 1000], "score": [[0.0, 10.0], [10.0, 20.0], [20.0, 30.0]]}},
         "scores": [
             _score("in", 15.0, "adarl_plus", [10000.0, 10000.0]),
             _score("out", 55.0, "adarl_plus", [9997.0, 9999.0]),

@@ -167,9 +167,7 @@ def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch, call):
 
     with monkeypatch.context() as patch:
         patch.setattr(call, fail)
-        with pytest.raises(
-            AdarlError, match=r"No space left to write .*a\.npz; finished stages are untouched\."
-        ):
+        with pytest.raises(AdarlError, match=r"No space left to write .*a\.npz; finished stages are untouched\."):
             checkpoint.save(path, jnp.zeros(2))
     assert list(tmp_path.iterdir()) == [path]
     np.testing.assert_array_equal(checkpoint.load(path, jnp.zeros(2)), 1.0)
@@ -184,9 +182,7 @@ def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     path = tmp_path / "a.npz"
     for delay in random.Random(0).sample(range(60), 4):
         command = [sys.executable, __file__, str(path)]
-        with subprocess.Popen(
-            command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE
-        ) as writer:
+        with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None and writer.stdout.readline() == b"saving\n"
             time.sleep(delay / 1000)
             writer.send_signal(signal.SIGKILL)

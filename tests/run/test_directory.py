@@ -136,9 +136,7 @@ def test_seconds_add_up_over_attempts(tmp_path):
 
 def test_checkpoints_keep_their_distance_in_time_unless_forced(tmp_path):
     with RunDirectory(tmp_path, CONFIG) as run:
-        kept = run.stage_json(
-            "a", lambda resume: [resume.save(0, force=force) for force in (False, True, False)]
-        )
+        kept = run.stage_json("a", lambda resume: [resume.save(0, force=force) for force in (False, True, False)])
     assert kept == [False, True, False]
 
 
@@ -239,9 +237,7 @@ def test_the_configuration_is_written_with_the_versions(tmp_path):
     assert run.versions["jax"] == jax.__version__ and run.versions["numpy"] == np.__version__
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("notes.txt", "mine"), ("config.json", "{}"), ("config.json", "// mine")]
-)
+@pytest.mark.parametrize(("name", "text"), [("notes.txt", "mine"), ("config.json", "{}"), ("config.json", "// mine")])
 def test_a_foreign_directory_is_left_as_it_is(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(AdarlError, match=r"Choose a"), open_run(tmp_path):

@@ -1,0 +1,113 @@
+"""One smoke run of every command, and every mistake of a caller: one sentence, status 2, nothing finished lost."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TINY = ["--seeds=2", "--episodes=1", "--steps=60", "--samples", "5steps", "--collect.trials=30", "--model.hidden=16", "--model.open-steps=500", "--model.search-steps=500", "--model.binary-steps=500", "--policy.learner.updates=300", "--policy.evaluate-every=100", "--policy.evaluate-steps=20", "--policy.environments=10", "--policy.capacity=2000", "--policy.learner.hidden=16"]
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "adarl.cli", *map(str, arguments)]
+
+
+def adarl(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run that went through without a break."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    done = adarl("run", "cartpole-gravity", "--out", path, *TINY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Report:" in done.stdout and "gravity=15" in done.stdout and "Mean ± standard deviation" in done.stdout
+    return path
+
+
+def test_run_leaves_everything(finished: Path):
+    assert (finished / "report.html").stat().st_size > 10_000
+    summary = json.loads((finished / "summary.json").read_text())
+    assert {row["target"] for row in summary["scores"]} == {"in", "out"}
+    assert all(len(row["scores"]) == 2 for row in summary["scores"])
+
+
+def test_show_repeats_the_summary(finished: Path):
+    shown = adarl("show", finished)
+    assert shown.returncode == 0
+    assert "gravity=55" in shown.stdout and "s_min" in shown.stdout
+
+
+def test_adapt_estimates_and_acts(finished: Path):
+    adapted = adarl("adapt", finished, "gravity=15", "--samples=20", "--episodes=1")
+    assert adapted.returncode == 0, adapted.stdout + adapted.stderr
+    assert re.search(r"theta_s_1 = -?\d+\.\d+ ± \d", adapted.stdout)
+    assert "episode 1: return" in adapted.stdout
+
+
+def test_families_lists_all():
+    listed = adarl("families")
+    assert listed.returncode == 0
+    for name in ("cartpole-gravity", "cartpole-mass", "cartpole-gravity-mass", "cartpole-motor", "cartpole-target"):
+        assert name in listed.stdout
+
+
+def test_second_call_reuses_every_stage(finished: Path):
+    before = {path.name: path.stat().st_mtime_ns for path in finished.glob("*.npz") if path.name != "agent.npz"}
+    assert adarl("run", "cartpole-gravity", "--out", finished, *TINY).returncode == 0
+    assert before == {path.name: path.stat().st_mtime_ns for path in finished.glob("*.npz") if path.name != "agent.npz"}
+
+
+def test_killed_runs_continue_bit_identically(finished: Path, tmp_path: Path):
+    path = tmp_path / "killed"
+    for delay in (6.0, 9.0, 12.0):
+        process = subprocess.Popen(
+            command("run", "cartpole-gravity", "--out", path, *TINY), stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = adarl("run", "cartpole-gravity", "--out", path, *TINY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (path / "scores.json").read_bytes() == (finished / "scores.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "cartpole-gravty"), "Unknown family 'cartpole-gravty'. Did you mean 'cartpole-gravity'?"),
+        (("run", "cartpole-gravity", "--samples", "0steps"), "Samples are '0steps'; a positive number"),
+        (("run", "cartpole-gravity", "--seeds", "0"), "seeds is 0; at least 1 is needed."),
+        (("show", "nowhere"), "There is no adarl run in nowhere"),
+        (("adapt", "nowhere", "gravity=15"), "There is no adarl run in nowhere"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(arguments: tuple[str, ...], sentence: str, tmp_path: Path):
+    told = subprocess.run(command(*arguments), capture_output=True, text=True, cwd=tmp_path)
+    assert told.returncode == 2
+    assert sentence in told.stdout and "Traceback" not in told.stderr
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_mistakes_in_a_finished_run(finished: Path, tmp_path: Path):
+    other = adarl("run", "cartpole-gravity", "--out", finished, *TINY, "--seed=1")
+    assert other.returncode == 2 and "seed" in other.stdout
+    factor = adarl("adapt", finished, "gravitty=15")
+    assert factor.returncode == 2 and "Did you mean 'gravity'?" in factor.stdout
+    none = adarl("adapt", finished, "gravity=15", "--samples=0")
+    assert none.returncode == 2 and "0 samples" in none.stdout
+
+    model = finished / "model.npz"
+    whole = model.read_bytes()
+    model.write_bytes(whole[: len(whole) // 2])
+    damaged = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
+    model.write_bytes(whole)
+    assert damaged.returncode == 2 and "model.npz" in damaged.stdout
+    assert adarl("show", finished).returncode == 0
