@@ -75,7 +75,10 @@ def do_run(command: Run) -> None:
 
 def do_families(command: Families) -> None:
     """`adarl families`."""
-    table = Table("family", "factors", "sources", "targets", box=None)
+    table = Table(box=None)
+    table.add_column("family", no_wrap=True)
+    for name in ("factors", "sources", "targets"):
+        table.add_column(name)
     for one in families().values():
         sources = ", ".join(_short(p) for p in one.sources[:7]) + (", ..." if len(one.sources) > 7 else "")
         targets = ", ".join(f"{name}: {_short(p)}" for name, p in one.targets.items())

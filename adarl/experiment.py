@@ -95,6 +95,8 @@ def resolve(family: Family, config: Config) -> Config:
     for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
+    if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):
+        raise AdarlError(f"capacity is {config.policy.capacity}; room for two transitions an environment is needed.")
     if config.policy.learner.updates % config.policy.evaluate_every:
         every = config.policy.evaluate_every
         raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")

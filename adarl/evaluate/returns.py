@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
 from adarl.network import Network
-from adarl.policy.learn import View
+from adarl.policy.view import View
 from adarl.types import Theta
 
 BLOCK = 250  # steps between two looks whether any episode still runs

@@ -241,7 +241,7 @@ def fit(
     key_start, key_steps, key_align = jr.split(key, 3)
     state = start(episodes.s.shape[-1], n_actions, rows.count.shape[0], config, key_start) if state is None else state
     while state.step < config.steps:
-        if config.open_steps <= state.step < config.open_steps + CHUNK:  # once: the open phase is over
+        if config.theta_s and config.open_steps <= state.step < config.open_steps + CHUNK:  # once: the open phase is over
             heads, theta = state.parameters.heads, state.parameters.theta
             heads, theta = align(heads, theta, rows, scale, n_actions, key_align)
             state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)

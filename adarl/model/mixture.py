@@ -17,7 +17,7 @@ class Mixture(NamedTuple):
 
 
 def log_prob(mixture: Mixture, value: Float[Array, ""]) -> Float[Array, ""]:
-    """Log sum_m pi_m N(value; mean_m, scale_m)."""
+    """log sum_m pi_m N(value; mean_m, scale_m)."""
     z = (value - mixture.mean) / mixture.scale
     log_normal = -0.5 * z**2 - jnp.log(mixture.scale) - 0.5 * jnp.log(2 * jnp.pi)
     return jax.nn.logsumexp(jax.nn.log_softmax(mixture.logits) + log_normal)

@@ -53,7 +53,7 @@ class WorldModel(eqx.Module):
         return jax.tree.map(lambda m, d, t: m + d * t, self.theta_mean, self.theta_scale, theta)
 
     def log_likelihood(self, step: Transition, theta: Theta) -> Float[Array, ""]:
-        """Log p(s_t, r_t, ended | s_tm1, a_tm1; theta) of one step."""
+        """log p(s_t, r_t, ended | s_tm1, a_tm1; theta) of one step."""
         shared = (self.scale, self.n_actions, step)
         theta = self.raw(theta)
         log_p_s = log_p_state(self.heads, into_states(self.masks), *shared, theta.theta_s)
@@ -96,7 +96,7 @@ def log_p_state(
     theta_s: Float[Array, " theta_s"],
     apart: float = 1.0,
 ) -> Float[Array, " state"]:
-    """Log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
+    """log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
     increment = (step.s_t - step.s_tm1) / scale.increment_scale
 
@@ -115,7 +115,7 @@ def log_p_reward(
     step: Transition,
     theta_r: Float[Array, " theta_r"],
 ) -> Float[Array, ""]:
-    """Log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
+    """log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
     inputs, c_theta = head_inputs(s, a, parents)
     r, ended = heads.reward(inputs, theta_r * c_theta)

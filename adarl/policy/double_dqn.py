@@ -77,7 +77,7 @@ def double_target(
     ended: Bool[Array, ""],
     discount: float,
 ) -> Float[Array, ""]:
-    """R + gamma Q'(x_t, argmax_a Q(x_t, a)), without the second term after an end."""
+    """r + gamma Q'(x_t, argmax_a Q(x_t, a)), without the second term after an end."""
     return r_t + jnp.where(ended, 0.0, discount * q_target_t[jnp.argmax(q_t)])
 
 

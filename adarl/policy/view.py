@@ -29,7 +29,7 @@ class View(eqx.Module):
         return len(self.s_index) + len(self.theta_s_index) + len(self.theta_r_index)
 
     def __call__(self, s: Float[Array, " state"], theta: Theta) -> Float[Array, " input"]:
-        """X = (s_min, theta_min)."""
+        """x = (s_min, theta_min)."""
         s = (s - self.mean) / self.scale
         kept = (self.s_index, self.theta_s_index, self.theta_r_index)
         parts = zip((s, theta.theta_s, theta.theta_r), kept, strict=True)
