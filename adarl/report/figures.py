@@ -124,10 +124,8 @@ def curves(summary: Summary) -> go.Figure:
             figure.add_scatter(**band, **fill, **shared, fill="toself")
         if x:
             figure.add_scatter(x=x, y=median, line={"color": colour, "width": 2.5}, **shared)
-    if summary["score_cap"] is not None:
-        figure.add_hline(y=summary["score_cap"], line=CAP)
     figure.update_xaxes(title_text="updates of the policy")
-    figure.update_yaxes(title_text=_plain(summary["score_name"]), rangemode="tozero")
+    figure.update_yaxes(title_text="return in a short evaluation", rangemode="tozero")
     return _calm(figure, 360)
 
 
