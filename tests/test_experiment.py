@@ -1,0 +1,95 @@
+"""The whole path on an environment nobody here wrote, and what an agent can do afterwards."""
+
+import dataclasses
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import adarl
+from adarl import AdarlError, Agent, Config, Family
+from adarl.collect import CollectConfig
+from adarl.experiment import n_samples, resolve
+from adarl.model.fit import ModelConfig
+from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.learn import PolicyConfig
+
+TINY = Config(
+    seeds=1,
+    collect=CollectConfig(trials=20),
+    model=ModelConfig(hidden=16, open_steps=500, search_steps=500, binary_steps=500),
+    policy=PolicyConfig(
+        DoubleDQNConfig(hidden=16, updates=40), environments=4, evaluate_every=20, evaluate_steps=20, capacity=200
+    ),
+)
+
+
+def make(gravity: float) -> gym.Env:
+    env = gym.make("CartPole-v1")
+    env.unwrapped.gravity = gravity  # pyright: ignore[reportAttributeAccessIssue]
+    return env
+
+
+@pytest.fixture(scope="module")
+def own() -> Family:
+    return Family.from_gymnasium(make, "gravity", sources=[5.0, 40.0], targets={"in": 20.0})
+
+
+@pytest.fixture(scope="module")
+def agent(own: Family) -> Agent:
+    return adarl.fit(own, seed=0, config=TINY)
+
+
+def test_an_agent_of_ones_own_environment_adapts_and_acts(agent: Agent):
+    env = make(20.0)
+    here = agent.adapt(env, samples=30)
+    assert np.isfinite(np.asarray(here.theta.theta_s)).all()
+    observation, _ = env.reset(seed=1)
+    assert here.act(observation) in (0, 1)
+    here.reset()
+
+
+def test_theta_of_a_target_lies_between_the_sources(agent: Agent):
+    thetas = [float(agent.adapt(make(g), samples=200, seed=3).theta.theta_s[0]) for g in (5.0, 20.0, 40.0)]
+    assert thetas == sorted(thetas) or thetas == sorted(thetas, reverse=True)
+
+
+def test_saved_agents_come_back(agent: Agent, tmp_path: Path):
+    agent.save(tmp_path / "agent.npz")
+    again = adarl.load(tmp_path / "agent.npz")
+    first, second = agent.adapt(make(20.0)), again.adapt(make(20.0))
+    assert np.array_equal(first.theta.theta_s, second.theta.theta_s)
+    states = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    assert [first.act(s) for s in states] == [second.act(s) for s in states]
+
+
+def test_a_run_on_the_host_reports(own: Family, tmp_path: Path):
+    config = dataclasses.replace(TINY, samples=("5steps",), episodes=1, steps=20, methods=("adarl",))
+    result = adarl.run(own, config, tmp_path / "run")
+    assert result.report.exists() and len(result.summary["scores"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda agent: agent.adapt(make(9.8), samples=0), "0 samples"),
+        (lambda agent: agent.adapt(gym.make("MountainCar-v0")), "trained on vectors of 4 numbers"),
+        (lambda agent: agent.adapt(make(9.8)).act(np.zeros(3)), "shape"),
+    ],
+)
+def test_agents_tell_what_is_wrong(agent: Agent, call, sentence: str):
+    with pytest.raises(AdarlError, match=sentence):
+        call(agent)
+
+
+@pytest.mark.parametrize("samples", ["0", "steps", "-3", "many"])
+def test_samples_must_be_a_positive_number(samples: str):
+    with pytest.raises(AdarlError, match="a positive number"):
+        n_samples(samples)
+
+
+def test_updates_are_a_multiple_of_evaluations(own: Family):
+    uneven = dataclasses.replace(TINY, policy=dataclasses.replace(TINY.policy, evaluate_every=30))
+    with pytest.raises(AdarlError, match="a multiple of evaluate_every"):
+        resolve(own, uneven)
