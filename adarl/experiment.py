@@ -249,7 +249,6 @@ def learn_policies(
         return learn.learn(sources, view, n_actions, config.policy, keys, resumed=resumed, each=each)
 
     bar = progress.stage(f"policy ({method})", total * config.seeds)
-    learned: list[tuple[Network, jax.Array]] = []
     one = lambda: learn.start(sources, view, n_actions, config.policy, keys[0])  # noqa: E731
     resumed = resume.load(lambda: (_policies_like(family, view, config), one(), 0, 0))
     done, state, first, updates = resumed if resumed is not None else (None, None, 0, 0)
