@@ -1,8 +1,8 @@
 """Episodes of all sources -> WorldModel: masks, functions and theta estimated together (paper, Sec. 3.1).
 
-Three phases of one loop of Adam: `open`, with every edge, until the functions are accurate enough for a weak edge to
-show; `search`, with parents denied at random, while the worth of every edge is measured; `binary`, with the edges that are
-worth their price in L_reg.
+Three phases of one loop of Adam: `open`, with every edge, until theta has taken shape; `search`, until the functions are
+accurate enough for a weak edge to show, while the worth of every edge is measured; `binary`, with the edges that are worth
+their price in L_reg. In the first two, what a function reads for nothing is shrunk away.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class ModelConfig:
     reward_floor: float = 0.02
     """The same for the reward, in units of the standardised reward: networks round off the edge of a failure."""
     open_steps: int = 1500
-    """Steps of Adam with all edges open, until the functions are accurate enough for a weak edge to show."""
+    """Steps of Adam with all edges open, until theta has taken shape."""
     search_steps: int = 3000
     """Steps in which the worth of every edge is measured."""
     binary_steps: int = 1500
@@ -51,9 +51,11 @@ class ModelConfig:
     batch: int = 640
     """Transitions in a batch, over all domains."""
     learning_rate: float = 3e-3
-    """Of functions and theta; decays to 2%."""
+    """Of functions and theta; decays to 2% before the masks are decided, and once more from 30% after."""
     theta_speed: float = 5.0
     """How much faster theta learns than the functions."""
+    shrink: float = 0.3
+    """How fast the weights by which a function reads its inputs shrink, relative to the learning rate."""
     threshold: float = 0.5
     """Probability above which an edge stays."""
     sparsity: Sparsity = field(default_factory=Sparsity)
@@ -90,7 +92,9 @@ class Rows(eqx.Module):
 
 
 CHUNK = 500
-MEMORY = 0.99  # of an edge's worth, from step to step
+WAIT = 0.15  # share of the open phase in which theta rests; in as much again it comes to speed
+LOOK = 10  # steps between two looks at the worth of the edges
+MEMORY = 0.9  # of an edge's worth, from look to look
 Phase = Literal["open", "search", "binary"]
 
 
@@ -127,7 +131,7 @@ def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key
     shape = (config.hidden, config.mixture)
     heads = Heads(
         stack_heads(n_state, n_actions, config.theta_s, *shape, config.floor, key=key_transition),
-        RewardHead(n_state + n_actions, config.theta_r, *shape, config.reward_floor, key=key_reward),
+        RewardHead(n_state, n_actions, config.theta_r, *shape, config.reward_floor, key=key_reward),
     )
     # From zero, each theta first moves the way its own domain's residuals point: near domains stay near.
     theta = Theta(jnp.zeros((n_domains, config.theta_s)), jnp.zeros((n_domains, config.theta_r)))
@@ -136,9 +140,21 @@ def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key
     return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
 
 
+def _rate(config: ModelConfig) -> optax.Schedule:
+    """Slow when the masks are decided, for a restless function makes every edge look worthwhile; then once more."""
+    undecided = config.open_steps + config.search_steps
+    before = optax.cosine_decay_schedule(config.learning_rate, max(undecided, 1), alpha=0.02)
+    after = optax.cosine_decay_schedule(0.3 * config.learning_rate, max(config.binary_steps, 1), alpha=0.05)
+    return optax.join_schedules([before, after], [undecided])
+
+
 def _optimiser(config: ModelConfig) -> optax.GradientTransformation:
-    rate = optax.cosine_decay_schedule(config.learning_rate, config.steps, alpha=0.02)
-    swift = optax.chain(optax.adam(rate), optax.scale(config.theta_speed))
+    rate = _rate(config)
+    # theta waits until the functions fit the average domain: only then do residuals point the way.
+    wait = max(WAIT * config.open_steps, 1.0)
+    swift = optax.chain(
+        optax.adam(lambda step: rate(step) * jnp.clip(step / wait - 1, 0.0, 1.0)), optax.scale(config.theta_speed)
+    )
     labels = lambda p: Parameters(  # noqa: E731
         jax.tree.map(lambda _: "heads", p.heads), jax.tree.map(lambda _: "theta", p.theta)
     )
@@ -188,10 +204,17 @@ def advance(
         gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch)
         if now == "search":
             few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 2)], batch)
-            fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta)
-            worth = jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
+
+            def look(worth: Masks) -> Masks:
+                fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta)
+                return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
+
+            worth = jax.lax.cond(state.step % LOOK == 0, look, lambda worth: worth, worth)
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
         moved: Any = optax.apply_updates(parameters, update)
+        if now != "binary":
+            amount = config.shrink * _rate(config)(state.step)
+            moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
         return FitState(moved, memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=CHUNK)

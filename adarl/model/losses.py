@@ -7,6 +7,7 @@ themselves, so what is left is its likelihood, that of the reward, and L_reg.
 import math
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -23,17 +24,17 @@ class Sparsity:
     Those of edges are shares: what an edge must explain of its target to stay, relative to what all parents explain.
     """
 
-    lambda_1: float = 0.2
+    lambda_1: float = 0.1
     """s -> o. Without effect while states are observed."""
     lambda_2: float = 0.005
     """s -> r; also theta -> r, which the paper leaves unpenalised. Failures are rare, so these edges are cheap."""
     lambda_3: float = 0.005
     """a -> r."""
-    lambda_4: float = 0.2
+    lambda_4: float = 0.1
     """s -> s."""
-    lambda_5: float = 0.2
+    lambda_5: float = 0.1
     """a -> s."""
-    lambda_6: float = 0.2
+    lambda_6: float = 0.1
     """theta -> s."""
     lambda_7: float = 0.001
     """|theta_j - theta_k| between domains."""
@@ -45,9 +46,9 @@ def transition(heads: Heads, parents, scale: Scale, n_actions: int, batch: Trans
     return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_s).mean((0, 1))
 
 
-def reward(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transition, theta_r) -> Array:
+def reward(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transition, theta_r, apart: float = 1.0) -> Array:
     """-log p(r_t, ended | s_tm1, a_tm1; theta_r), averaged over a batch with the axes (domain, row)."""
-    row = lambda step, th: log_p_reward(heads, parents, scale, n_actions, step, th)  # noqa: E731
+    row = lambda step, th: log_p_reward(heads, parents, scale, n_actions, step, th, apart)  # noqa: E731
     return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_r).mean()
 
 
@@ -71,6 +72,23 @@ def distances(theta: Theta, weight: Sparsity) -> Array:
     """L_reg, lambda_7: the mean distance between the thetas of two domains."""
     both = jnp.concatenate([theta.theta_s, theta.theta_r], axis=1)
     return weight.lambda_7 * jnp.abs(both[:, None] - both[None]).sum(-1).mean()
+
+
+def shrink(heads: Heads, amount: Array) -> Heads:
+    """Shorten the weights by which every function reads every input: those that nothing holds on to end at exactly zero.
+
+    L_reg where it acts on functions: the proximal step of a group lasso, one group an edge.
+    """
+
+    def shorter(*weights: Array) -> tuple[Array, ...]:
+        length = jnp.sqrt(sum((w**2).sum(-2, keepdims=True) for w in weights))
+        left = jnp.maximum(1 - amount / jnp.maximum(length, 1e-9), 0.0)
+        return tuple(left * w for w in weights)
+
+    into_s = lambda h: (h.transition.linear.weight, h.transition.body.layers[0].weight)  # noqa: E731
+    into_r = lambda h: (h.reward.pay.layers[0].weight, h.reward.end.layers[0].weight)  # noqa: E731
+    heads = eqx.tree_at(into_s, heads, shorter(*into_s(heads)))
+    return eqx.tree_at(into_r, heads, shorter(*into_r(heads)))
 
 
 UNEXPLAINED = 0.5 * math.log(2 * math.pi * math.e)
@@ -111,6 +129,6 @@ def terms(
     data = (scale, n_actions, batch)
     return {
         "transition": transition(heads, gates.into_states(masks), *data, theta.theta_s, apart).sum(),
-        "reward": reward(heads, gates.into_reward(masks), *data, theta.theta_r),
+        "reward": reward(heads, gates.into_reward(masks), *data, theta.theta_r, apart),
         "distances": distances(theta, weight),
     }

@@ -14,7 +14,8 @@ from adarl.types import Masks
 STRONG = 0.1
 """Share: an edge worth more is never denied. Denying a strong parent would make its correlates worth an edge."""
 DENIED = 0.2
-"""Share of the draws in which another edge is denied, so that the functions do not come to rely on it for nothing."""
+"""Share of the draws in which another edge is denied, so that the functions do not come to rely on it for nothing.
+Edges s -> s are never denied; `losses.shrink` does that work."""
 
 
 def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float) -> Masks:
@@ -41,20 +42,20 @@ def probabilities(worth: Masks, price: Masks) -> Masks:
 
 
 def draw(key: PRNGKeyArray, worth: Masks) -> Masks:
-    """Zeros and ones: strong edges always, the others most of the time."""
+    """Zeros and ones: s -> s and strong edges always, the others most of the time."""
     leaves, treedef = jax.tree.flatten(worth)
     keys = jr.split(key, len(leaves))
     drawn = [
         ((w > STRONG) | jr.bernoulli(k, 1 - DENIED, w.shape)).astype(w.dtype) for k, w in zip(keys, leaves, strict=True)
     ]
-    return jax.tree.unflatten(treedef, drawn)
+    masks = jax.tree.unflatten(treedef, drawn)
+    return Masks(**{**vars(masks), "c_s_to_s": jnp.ones_like(masks.c_s_to_s)})
 
 
 def draw_open(key: PRNGKeyArray, sizes: tuple[int, int, int]) -> Masks:
     """All states, and actions and thetas most of the time: no state ever looks like a denied action or theta."""
     drawn = draw(key, every_edge(*sizes, 0.0))
-    ones = every_edge(*sizes, 1.0)
-    return Masks(**{**vars(drawn), "c_s_to_s": ones.c_s_to_s, "c_s_to_r": ones.c_s_to_r})
+    return Masks(**{**vars(drawn), "c_s_to_r": jnp.ones_like(drawn.c_s_to_r)})
 
 
 def harden(prob: Masks, threshold: float) -> Masks:

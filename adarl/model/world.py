@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.model.heads import RewardHead
 from adarl.model.masks import into_reward, into_states
-from adarl.model.mixture import draw, log_prob
+from adarl.model.mixture import Mixture, draw, log_prob
 from adarl.model.transition import TransitionHead, head_inputs
 from adarl.types import Masks, Step, Theta, Transition
 
@@ -71,12 +71,12 @@ class WorldModel(eqx.Module):
             return draw(key, head(inputs, theta.theta_s * c_theta))
 
         increments = eqx.filter_vmap(increment)(self.heads.transition, into_states(self.masks), keys)
-        inputs, c_theta = head_inputs(s, a, into_reward(self.masks))
-        r, ended = self.heads.reward(inputs, theta.theta_r * c_theta)
+        either, log_odds = self.heads.reward(s, a, theta.theta_r, into_reward(self.masks))
+        ended = log_odds > 0
         return Step(
             s_tm1 + self.scale.increment_scale * increments,
-            self.scale.r_mean + self.scale.r_scale * draw(key_r, r),
-            ended > 0,
+            self.scale.r_mean + self.scale.r_scale * draw(key_r, given(either, ended)),
+            ended,
         )
 
 
@@ -114,10 +114,16 @@ def log_p_reward(
     n_actions: int,
     step: Transition,
     theta_r: Float[Array, " theta_r"],
+    apart: float = 1.0,
 ) -> Float[Array, ""]:
     """log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
-    inputs, c_theta = head_inputs(s, a, parents)
-    r, ended = heads.reward(inputs, theta_r * c_theta)
+    either, log_odds = heads.reward(s, a, theta_r, parents, apart)
     value = (step.r_t - scale.r_mean) / scale.r_scale
-    return log_prob(r, value) - jax.nn.softplus(jnp.where(step.ended, -ended, ended))
+    log_p_ended = -jax.nn.softplus(jnp.where(step.ended, -log_odds, log_odds))
+    return log_p_ended + log_prob(given(either, step.ended), value)
+
+
+def given(either: Mixture, ended: Bool[Array, ""]) -> Mixture:
+    """r_t where it is known whether the episode ended."""
+    return Mixture(*(jnp.where(ended, x[1], x[0]) for x in either))
