@@ -100,8 +100,12 @@ def resolve(family: Family, config: Config) -> Config:
     if config.policy.learner.updates % config.policy.evaluate_every:
         every = config.policy.evaluate_every
         raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")
+    replace = dataclasses.replace
     if config.model.theta_s == 0:
-        config = dataclasses.replace(config, model=dataclasses.replace(config.model, theta_s=len(family.factors)))
+        config = replace(config, model=replace(config.model, theta_s=len(family.factors)))
+    if config.policy.learner.discount == 0:
+        learner = replace(config.policy.learner, discount=family.discount)
+        config = replace(config, policy=replace(config.policy, learner=learner))
     return config
 
 
@@ -150,7 +154,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             known,
             curves,
             scores,
-            score_name="return" if family.name == "cartpole-target" or isinstance(family.domain, Host) else "steps survived",
+            score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
             seconds=seconds,
             seed=config.seed,

@@ -19,7 +19,7 @@ import numpy as np
 from adarl import Config, family, run
 from adarl.domains.family import Family
 from adarl.evaluate.returns import returns_over_seeds
-from adarl.experiment import Result
+from adarl.experiment import Result, resolve
 from adarl.policy import learn
 from adarl.policy.learn import Sources
 from adarl.progress import Progress
@@ -48,7 +48,7 @@ def oracle(chosen: Family, result: Result, target: str) -> np.ndarray:
     best = jnp.float32(1.0)  # the largest reward of every CartPole
     sources = Sources(chosen.domain, factors, no_theta, None, best)  # pyright: ignore[reportArgumentType]
     keys = jr.split(jr.key(CONFIG.seed + 1000), CONFIG.seeds)
-    q, _ = learn.learn(sources, view, chosen.domain.n_actions, CONFIG.policy, keys)
+    q, _ = learn.learn(sources, view, chosen.domain.n_actions, resolve(chosen, CONFIG).policy, keys)
     told = jax.tree.map(lambda x: jnp.repeat(x, CONFIG.seeds, axis=0), no_theta)
     here = {name: value[0] for name, value in factors.items()}
     shape = {"episodes": CONFIG.episodes, "steps": CONFIG.steps}

@@ -30,7 +30,7 @@ from adarl.types import Theta
 SEEDS = 30
 UPDATES = 2000
 ROUNDS = 3
-CONFIG = PolicyConfig(learner=DoubleDQNConfig(updates=10 * UPDATES), evaluate_every=UPDATES, evaluate_steps=1)
+CONFIG = PolicyConfig(learner=DoubleDQNConfig(discount=0.99, updates=10 * UPDATES), evaluate_every=UPDATES, evaluate_steps=1)
 GYMNASIUM = CartPole(friction=False, angle_limit=12 * np.pi / 180)
 """CartPole-v1, step for step."""
 

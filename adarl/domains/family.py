@@ -4,7 +4,7 @@ In: a name, or a domain with its sources and targets. Out: `Family`, the first n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
 
@@ -30,6 +30,10 @@ class Family:
     sources: tuple[Point, ...]
     targets: Mapping[str, Point]
     """Named targets. What stands before the first `_` is the row of a table: `in_neg` and `in_pos` share `in`."""
+    discount: float = 0.99
+    """Gamma: how far ahead an action matters."""
+    score: str = "return"
+    """What the return of an episode means."""
 
     def __post_init__(self):
         check(self.name, self.factors, self.sources, self.targets)
@@ -60,6 +64,7 @@ class Family:
         sources: Sequence[float | Sequence[float] | Point],
         targets: Mapping[str, float | Sequence[float] | Point],
         name: str = "own",
+        discount: float = 0.99,
     ) -> "Family":
         """A family of the user's own: `make(**factors)` returns a Gymnasium environment.
 
@@ -78,7 +83,7 @@ class Family:
         points = tuple(point(value) for value in sources)
         named = {key: point(value) for key, value in targets.items()}
         check(name, names, points, named)
-        return cls(name, Host.of(make, (*points, *named.values())), names, points, named)
+        return cls(name, Host.of(make, (*points, *named.values())), names, points, named, discount)
 
 
 def check(name: str, factors: Sequence[str], sources: Sequence[Point], targets: Mapping[str, Point]) -> None:
@@ -105,52 +110,45 @@ def unknown(kind: str, given: str, accepted: Sequence[str] | Mapping[str, object
     return f"Unknown {kind} {given!r}.{hint} Accepted: {', '.join(accepted)}."
 
 
-def _one(name: str, factor: str, sources: Sequence[float], targets: Mapping[str, float], domain: CartPole) -> Family:
-    return Family(
-        name,
-        domain,
-        (factor,),
-        tuple({factor: value} for value in sources),
-        {key: {factor: value} for key, value in targets.items()},
-    )
+def _one(name: str, factor: str, sources: Sequence[float], targets: Mapping[str, float]) -> Family:
+    points = tuple({factor: value} for value in sources)
+    named = {key: {factor: value} for key, value in targets.items()}
+    return Family(name, CartPole(), (factor,), points, named, score=STEPS)
 
 
 GRAVITIES = (5.0, 10.0, 20.0, 30.0, 40.0)
 MASSES = (0.5, 1.5, 2.5, 3.5, 4.5)
+STEPS = "steps survived"
 
 
 def _families() -> list[Family]:
-    plain = CartPole()
+    target = _one("cartpole-target", "target", (-1.2, -0.6, 0.0, 0.6, 1.2), {"in": 0.3, "out": 1.6})
     return [
-        _one("cartpole-gravity", "gravity", GRAVITIES, {"in": 15.0, "out": 55.0}, plain),
-        _one("cartpole-mass", "mass", MASSES, {"in": 1.0, "out": 5.5}, plain),
+        _one("cartpole-gravity", "gravity", GRAVITIES, {"in": 15.0, "out": 55.0}),
+        _one("cartpole-mass", "mass", MASSES, {"in": 1.0, "out": 5.5}),
         Family(
             "cartpole-gravity-mass",
-            plain,
+            CartPole(),
             ("gravity", "mass"),
             tuple({"gravity": g, "mass": m} for g, m in product(GRAVITIES, MASSES)),
             {"in": {"gravity": 15.0, "mass": 1.0}, "out": {"gravity": 55.0, "mass": 5.5}},
+            score=STEPS,
         ),
         _one(
             "cartpole-motor",
             "motor",
             (-1.5, -1.0, -0.5, 0.5, 1.0, 1.5),
             {"in_neg": -0.75, "in_pos": 0.75, "out_neg": -2.0, "out_pos": 2.0},
-            plain,
         ),
-        _one(
-            "cartpole-target",
-            "target",
-            (-1.2, -0.6, 0.0, 0.6, 1.2),
-            {"in": 0.3, "out": 1.6},
-            CartPole(follow=True),
-        ),
+        # Every step counts here, not only the last: looking less far ahead is learned sooner.
+        replace(target, domain=CartPole(follow=True), discount=0.97, score="return"),
         Family(
             "cartpole-distracted",
             CartPole(distractors=4),
             ("gravity", "drift"),
             tuple({"gravity": g, "drift": d} for g, d in product(GRAVITIES, (-2.0, 0.0, 2.0))),
             {"in": {"gravity": 15.0, "drift": 1.0}, "out": {"gravity": 55.0, "drift": 3.0}},
+            score=STEPS,
         ),
     ]
 

@@ -26,14 +26,12 @@ class DoubleDQNConfig:
 
     hidden: int = 64
     """Width of the two layers of Q."""
-    discount: float = 0.99
-    """Gamma."""
+    discount: float = 0.0
+    """Gamma; 0 takes that of the family. The target network follows at the rate 1 - gamma per update."""
     learning_rate: float = 1e-3
     """Of Adam; decays to 5%."""
     batch: int = 256
     """Transitions in an update."""
-    target_rate: float = 0.01
-    """How fast the target network follows, per update."""
     average_rate: float = 0.001
     """How fast the acting network follows, per update."""
     updates: int = 15_000
@@ -98,7 +96,7 @@ def update(learner: Learner, batch: Experience, config: DoubleDQNConfig) -> Lear
     change, memory = optimiser(config).update(gradient, old.optimiser, old.q)
     q: Any = optax.apply_updates(old.q, change)
     follow: Any = optax.incremental_update
-    return Learner(q, follow(q, old.q_target, config.target_rate), follow(q, old.q_average, config.average_rate), memory)
+    return Learner(q, follow(q, old.q_target, 1 - config.discount), follow(q, old.q_average, config.average_rate), memory)
 
 
 def act(key: PRNGKeyArray, q: Network, x: Float[Array, " input"], epsilon: Float[Array, ""]) -> Int[Array, ""]:

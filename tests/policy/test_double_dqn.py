@@ -12,7 +12,7 @@ from adarl.policy import double_dqn
 from adarl.policy.double_dqn import DoubleDQNConfig, double_target, shaped
 from adarl.policy.replay import Experience
 
-CONFIG = DoubleDQNConfig(hidden=4, discount=0.5, target_rate=0.25, average_rate=0.125, updates=10)
+CONFIG = DoubleDQNConfig(hidden=4, discount=0.75, average_rate=0.125, updates=10)
 
 
 @pytest.mark.parametrize("call", [shaped, jax.jit(shaped, static_argnums=3)])

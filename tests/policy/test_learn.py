@@ -28,7 +28,6 @@ CONFIG = PolicyConfig(
         discount=DISCOUNT,
         learning_rate=5e-3,
         batch=64,
-        target_rate=0.05,
         average_rate=0.05,
         updates=600,
     ),
