@@ -26,9 +26,14 @@ class Network(eqx.Module):
         self.layers = tuple(eqx.nn.Linear(n_in, n_out, key=k) for n_in, n_out, k in pairs)
         self.activation = activation
 
-    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        """One row; the caller vmaps."""
+    def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
+        """One row, or many at once: one product of matrices instead of one a row."""
         activate = {"relu": jax.nn.relu, "silu": jax.nn.silu}[self.activation]
         for layer in self.layers[:-1]:
-            x = activate(layer(x))
-        return self.layers[-1](x)
+            x = activate(_linear(layer, x))
+        return _linear(self.layers[-1], x)
+
+
+def _linear(layer: eqx.nn.Linear, x: Array) -> Array:
+    assert layer.bias is not None
+    return x @ layer.weight.T + layer.bias

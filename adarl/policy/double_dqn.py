@@ -69,24 +69,25 @@ def shaped(r: Float[Array, ""], ended: Bool[Array, ""], best: Float[Array, ""], 
 
 
 def double_target(
-    q_t: Float[Array, " action"],
-    q_target_t: Float[Array, " action"],
-    r_t: Float[Array, ""],
-    ended: Bool[Array, ""],
+    q_t: Float[Array, "*batch action"],
+    q_target_t: Float[Array, "*batch action"],
+    r_t: Float[Array, "*batch"],
+    ended: Bool[Array, "*batch"],
     discount: float,
-) -> Float[Array, ""]:
+) -> Float[Array, "*batch"]:
     """r + gamma Q'(x_t, argmax_a Q(x_t, a)), without the second term after an end."""
-    return r_t + jnp.where(ended, 0.0, discount * q_target_t[jnp.argmax(q_t)])
+    return r_t + jnp.where(ended, 0.0, discount * chosen(q_target_t, jnp.argmax(q_t, axis=-1)))
+
+
+def chosen(q: Float[Array, "*batch action"], a: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Q of the actions taken."""
+    return jnp.take_along_axis(q, a[..., None], axis=-1)[..., 0]
 
 
 def loss(q: Network, q_target: Network, batch: Experience, discount: float) -> Float[Array, ""]:
     """Mean Huber loss of the temporal differences."""
-
-    def one(step: Experience) -> Float[Array, ""]:
-        target = double_target(q(step.x_t), q_target(step.x_t), step.r_t, step.ended, discount)
-        return optax.losses.huber_loss(q(step.x_tm1)[step.a_tm1], jax.lax.stop_gradient(target))
-
-    return jax.vmap(one)(batch).mean()
+    target = double_target(q(batch.x_t), q_target(batch.x_t), batch.r_t, batch.ended, discount)
+    return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target)).mean()
 
 
 def update(learner: Learner, batch: Experience, config: DoubleDQNConfig) -> Learner:
