@@ -16,6 +16,8 @@ test: $(VENV)/ready  ## The gate: format, lint, types, tests, one smoke run of e
 bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/cartpole_mdp.py
 	.venv-bench/bin/python benchmarks/identification.py
+	.venv-bench/bin/python benchmarks/killed.py
+	.venv-bench/bin/python benchmarks/speed.py
 
 format: $(VENV)/ready
 	$(BIN)/ruff format adarl tests benchmarks

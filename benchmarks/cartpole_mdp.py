@@ -31,6 +31,7 @@ ROWS = {
     "cartpole-motor": "motor",
     "cartpole-target": "target",
     "cartpole-gravity-mass": "GM",
+    "cartpole-distracted": "distracted",
 }
 WITH_ORACLE = ("cartpole-motor", "cartpole-target")
 CONFIG = Config(seeds=30, methods=("adarl_plus", "adarl"), samples=("50steps", "20", "50"), episodes=10)

@@ -1,11 +1,11 @@
 """h of Eq. 1: the reward, and with it the failure.
 
-In: (s_tm1, a_tm1, theta_r), standardised, and the masks. Out: the log-odds that the episode ended, and a mixture of Gaussians
-over r_t for either case. All share one set of masks: failure is part of the reward.
+In: (s_tm1, a_tm1, theta_r), standardised, and the masks. Out: the log-odds that the episode ended, and a mixture of
+Gaussians over r_t for either case. All share one set of masks: failure is part of the reward.
 
-Departs from the paper: theta_r moves the states that h sees, and scales and shifts what h pays, because a network of theta_r
-knows little between the few thetas it saw and nothing beyond. A reward paid elsewhere and a reward paid more generously are both
-within reach of a line through the sources.
+Departs from the paper: theta_r moves the states that h sees, and scales and shifts what h pays, because a network of
+theta_r knows little between the few thetas it saw and nothing beyond. A reward paid elsewhere and a reward paid more
+generously are both within reach of a line through the sources.
 """
 
 import equinox as eqx
