@@ -1,4 +1,4 @@
-"""What the world model identifies: theta against the factor, the factor that 50 steps imply, the masks, and what it leaves out.
+"""What the world model identifies: theta against the factor, the factor that 50 steps imply, the masks, what it leaves out.
 
     python benchmarks/identification.py
 

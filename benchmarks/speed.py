@@ -2,8 +2,8 @@
 
     python benchmarks/speed.py
 
-Writes results/speed.json. Absolute rates belong to the machine; the ratios are what is claimed. Stable-Baselines3 gets the
-faster of one and two threads, and is measured with one environment, as it is usually run, and with as many as one seed has here.
+Writes results/speed.json. Absolute rates belong to the machine; the ratios are what is claimed. Stable-Baselines3 gets
+the number of threads that suits it, with one environment, as it is usually run, and with as many as a seed has here.
 """
 
 import json
@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import torch
-from stable_baselines3 import DQN
-from stable_baselines3.common.env_util import make_vec_env
+import torch  # pyright: ignore[reportMissingImports]
+from stable_baselines3 import DQN  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[reportMissingImports]
 
 from adarl.domains.cartpole import CartPole
 from adarl.policy import learn
@@ -49,11 +49,13 @@ class Ours:
         self.advance()  # compiles
 
     def advance(self) -> None:
+        """`UPDATES` updates of every seed."""
         self.states = learn.advance(self.states, jnp.int32(self.updates), self.keys, self.sources, self.view, CONFIG)
         jax.block_until_ready(self.states)
         self.updates += UPDATES
 
     def rates(self) -> dict[str, float]:
+        """A second's worth."""
         begun = time.perf_counter()
         self.advance()
         per_second = SEEDS * UPDATES / (time.perf_counter() - begun)
@@ -85,6 +87,7 @@ class Theirs:
         self.agent.learn(self.warm_up + 100 * environments)
 
     def rates(self) -> dict[str, float]:
+        """A second's worth."""
         done = self.agent._n_updates
         begun = time.perf_counter()
         self.agent.learn(UPDATES * self.environments, reset_num_timesteps=False)

@@ -1,8 +1,10 @@
 """One smoke run of every command, and every mistake of a caller: one sentence, status 2, nothing finished lost."""
 
+import fcntl
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -111,8 +113,32 @@ def test_mistakes_in_a_finished_run(finished: Path, tmp_path: Path):
 
     model = finished / "model.npz"
     whole = model.read_bytes()
-    model.write_bytes(whole[: len(whole) // 2])
-    damaged = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
-    model.write_bytes(whole)
-    assert damaged.returncode == 2 and "model.npz" in damaged.stdout
+    half = len(whole) // 2
+    for other_bytes in (whole[:half], whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]):
+        model.write_bytes(other_bytes)
+        damaged = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
+        model.write_bytes(whole)
+        assert damaged.returncode == 2 and "model.npz is damaged" in damaged.stdout
     assert adarl("show", finished).returncode == 0
+
+
+def test_two_processes_in_one_directory(finished: Path):
+    with (finished / "lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
+    assert second.returncode == 2 and "in use by another process" in second.stdout
+    assert adarl("show", finished).returncode == 0
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path):
+    """A limit on the size of files stands in for a disk without space."""
+    limited = subprocess.run(
+        command("run", "cartpole-gravity", "--out", tmp_path / "run", *TINY),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)),
+        timeout=600,
+    )
+    assert limited.returncode == 2, limited.stdout + limited.stderr
+    assert "Cannot write" in limited.stdout and "collect.npz" in limited.stdout
+    assert not (tmp_path / "run" / "collect.npz").exists()

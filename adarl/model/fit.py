@@ -213,7 +213,7 @@ def advance(
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
         moved: Any = optax.apply_updates(parameters, update)
         if now != "binary":
-            amount = config.shrink * _rate(config)(state.step)
+            amount = jnp.asarray(config.shrink * _rate(config)(state.step))
             moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
         return FitState(moved, memory, worth, state.step + 1), terms
 
