@@ -21,9 +21,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in _os.environ:
     _jax.config.update("jax_compilation_cache_dir", str(_cache))
 
 from adarl.agent import Adapted, Agent, load
+from adarl.config import Config
 from adarl.domains import gym_envs as _gym_envs  # noqa: F401 (registers adarl/CartPole-v0)
 from adarl.domains.family import Family, families, family
-from adarl.experiment import Config, Result, run
+from adarl.experiment import Result, run
 from adarl.experiment import fit_agent as fit
 from adarl.types import AdarlError
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 import adarl
+from adarl.config import Config
 from adarl.domains.family import families, family, unknown
-from adarl.experiment import Config, run
+from adarl.experiment import run
 from adarl.progress import Progress
 from adarl.report import page
 from adarl.report.figures import method_name, samples_name

@@ -17,9 +17,10 @@ import jax.random as jr
 import numpy as np
 
 from adarl import Config, family, run
+from adarl.config import resolve
 from adarl.domains.family import Family
 from adarl.evaluate.returns import returns_over_seeds
-from adarl.experiment import Result, resolve
+from adarl.experiment import Result
 from adarl.policy import learn
 from adarl.policy.learn import Sources
 from adarl.progress import Progress

@@ -15,11 +15,12 @@ import numpy as np
 
 from adarl import Config, Family, family
 from adarl.adapt import adapt, implied_factor
-from adarl.experiment import record, resolve, target_samples
+from adarl.config import resolve
 from adarl.graph import compact
 from adarl.model.fit import fit
 from adarl.model.world import WorldModel
 from adarl.progress import Progress
+from adarl.stages import record, target_samples
 
 DRAWS = 30
 SEEDS = {"cartpole-gravity": range(10, 15), "cartpole-mass": range(10, 13), "cartpole-distracted": range(10, 13)}

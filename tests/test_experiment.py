@@ -10,7 +10,7 @@ import pytest
 import adarl
 from adarl import AdarlError, Agent, Config, Family
 from adarl.collect import CollectConfig
-from adarl.experiment import n_samples, resolve
+from adarl.config import n_samples, resolve
 from adarl.model.fit import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig

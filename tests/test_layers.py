@@ -23,11 +23,13 @@ PATH = (
     "evaluate",
     "report",
     "progress",
+    "config",
     "run",
+    "stages",
     "experiment",
     "cli",
 )
-RUNS = ("agent", "experiment", "cli")
+RUNS = ("agent", "stages", "experiment", "cli")
 """Who may know of run directories, `agent` although it stands left of them: it saves and loads itself."""
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.parent != ROOT or p.stem != "__init__")
 

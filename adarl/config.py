@@ -1,0 +1,73 @@
+"""A whole experiment in one place: what is decided before any work is done.
+
+In: a family and the user's choices. Out: `Config`, complete and checked.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from adarl.collect import CollectConfig
+from adarl.domains.family import Family, unknown
+from adarl.model.fit import ModelConfig
+from adarl.policy.learn import PolicyConfig
+from adarl.types import AdarlError
+
+Method = Literal["adarl_plus", "adarl"]
+METHODS: tuple[Method, ...] = ("adarl_plus", "adarl")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole experiment."""
+
+    seed: int = 0
+    """Of everything random: data, model, policies, target samples."""
+    seeds: int = 4
+    """Policies learned beside each other, each with its own target samples."""
+    methods: tuple[Method, ...] = ("adarl_plus",)
+    """adarl_plus trains in imagined domains too; adarl is Algorithm 1 as printed."""
+    samples: tuple[str, ...] = ("50steps",)
+    """What each target gives: `50steps` single steps, or `20`, `50`, `10000` trajectories of up to 40 steps."""
+    episodes: int = 5
+    """Episodes a policy is evaluated by in each target."""
+    steps: int = 10_000
+    """Steps at which an evaluation episode is cut."""
+    collect: CollectConfig = field(default_factory=CollectConfig)
+    """Recordings of the sources."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The world model."""
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    """The policy."""
+
+
+def n_samples(samples: str) -> tuple[int, bool]:
+    """How many, and whether they are single steps: `50steps` -> (50, True), `20` -> (20, False)."""
+    number = samples.removesuffix("steps")
+    if not number.isdigit() or int(number) == 0:
+        raise AdarlError(
+            f"Samples are {samples!r}; a positive number of trajectories (`20`) or of steps (`50steps`) is expected."
+        )
+    return int(number), samples.endswith("steps")
+
+
+def resolve(family: Family, config: Config) -> Config:
+    """The configuration with all that follows from the family filled in, checked before any work is done."""
+    for samples in config.samples:
+        n_samples(samples)
+    for method in config.methods:
+        if method not in METHODS:
+            raise AdarlError(unknown("method", method, METHODS))
+    for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
+        if value < 1:
+            raise AdarlError(f"{name} is {value}; at least 1 is needed.")
+    if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):
+        raise AdarlError(f"capacity is {config.policy.capacity}; room for two transitions an environment is needed.")
+    if config.policy.learner.updates % config.policy.evaluate_every:
+        every = config.policy.evaluate_every
+        raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")
+    if config.model.theta_s == 0:
+        config = replace(config, model=replace(config.model, theta_s=len(family.factors)))
+    if config.policy.learner.discount == 0:
+        learner = replace(config.policy.learner, discount=family.discount)
+        config = replace(config, policy=replace(config.policy, learner=learner))
+    return config
