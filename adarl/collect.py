@@ -33,6 +33,9 @@ class CollectConfig:
     wide: float = 0.8
     """Share of the trials that start from states spread over the reachable ones, where the simulator can do that."""
 
+    persist: float = 0.0
+    """Chance that an action is repeated: shoves reach places that nudges never see, such as the top of a hill."""
+
 
 @functools.cache
 def random_policy(n_actions: int) -> Behaviour:
@@ -50,6 +53,7 @@ def collect(
     trials: int,
     steps: int,
     wide: float,
+    persist: float = 0.0,
 ) -> Episodes:
     """`trials` trials in each domain of `factors` (arrays over domains)."""
 
@@ -58,15 +62,17 @@ def collect(
         start = domain.reset(key_reset, factors, is_wide)
 
         def move(carry, key):
-            s_tm1, running = carry
+            s_tm1, running, last = carry
             key_act, key_step = jr.split(key)
-            a_tm1 = behave(key_act, s_tm1)
+            again = (last >= 0) & jr.bernoulli(jr.fold_in(key, 0), persist)
+            a_tm1 = jnp.where(again, last, behave(key_act, s_tm1))
             step = domain.step(key_step, s_tm1, a_tm1, factors)
             s_t = jnp.where(running, step.s, s_tm1)
             goes_on = running & domain.recordable(step.s)
-            return (s_t, goes_on), (s_t, a_tm1, step.r, step.ended & running, running)
+            return (s_t, goes_on, a_tm1), (s_t, a_tm1, step.r, step.ended & running, running)
 
-        _, (s, a, r, ended, valid) = jax.lax.scan(move, (start, jnp.bool_(True)), jr.split(key_steps, steps))
+        first = (start, jnp.bool_(True), jnp.int32(-1))
+        _, (s, a, r, ended, valid) = jax.lax.scan(move, first, jr.split(key_steps, steps))
         return Episodes(jnp.concatenate([start[None], s]), a, jnp.where(valid, r, 0.0), ended, valid)
 
     n_domains = jax.tree.leaves(factors)[0].shape[0]

@@ -38,10 +38,10 @@ def record(family: Family, points: tuple[Point, ...], config: Config, key, progr
     if isinstance(domain, Host):
         seed = int(jr.randint(key, (), 0, 2**31 - 1))
         behave = lambda rng, s: rng.integers(domain.n_actions, size=len(s))  # noqa: E731
-        episodes = domain.record(points, behave, seed, plan.trials, plan.steps)
+        episodes = domain.record(points, behave, seed, plan.trials, plan.steps, plan.persist)
     else:
         behave = random_policy(domain.n_actions)
-        shape = {"trials": plan.trials, "steps": plan.steps, "wide": plan.wide}
+        shape = {"trials": plan.trials, "steps": plan.steps, "wide": plan.wide, "persist": plan.persist}
         episodes = collect(domain, family.stack(points), behave, key, **shape)
     bar(1)
     return episodes
@@ -73,11 +73,13 @@ def sources_of(family: Family, episodes: Episodes, model: WorldModel, method: Me
     """Where the policy practises: the sources, and for AdaRL+ imagined domains."""
     domain = None if isinstance(family.domain, Host) else family.domain
     factors = {} if domain is None else family.stack(family.sources)
-    n_wide = 0 if domain is None else round(config.collect.wide * config.collect.trials)
-    first = episodes.s[:, :, 0]
     flat = lambda s: s.reshape(-1, s.shape[-1])  # noqa: E731
-    narrow, wide = flat(first[:, n_wide:]), flat(first[:, :n_wide])
-    narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)
+    if domain is None:  # A Gymnasium environment starts only as usual, but imagination can start wherever it was seen.
+        narrow, wide = flat(episodes.s[:, :, 0]), episodes.s[:, :, :-1][episodes.valid]
+    else:
+        n_wide = round(config.collect.wide * config.collect.trials)
+        narrow, wide = flat(episodes.s[:, n_wide:, 0]), flat(episodes.s[:, :n_wide, 0])
+        narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)
     imagined = Imagined(model, narrow, wide, config.policy.beyond) if method == "adarl_plus" else None
     return Sources(domain, factors, model.theta, imagined, jnp.where(episodes.valid, episodes.r, -jnp.inf).max())
 

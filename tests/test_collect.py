@@ -13,9 +13,9 @@ GRAVITY = family("cartpole-gravity")
 RANDOM = random_policy(2)
 
 
-def record(seed: int = 0, behave=RANDOM, steps: int = 40, wide: float = 0.5) -> Episodes:
+def record(seed: int = 0, behave=RANDOM, steps: int = 40, wide: float = 0.5, persist: float = 0.0) -> Episodes:
     factors = GRAVITY.stack(GRAVITY.sources)
-    episodes = collect(CartPole(), factors, behave, jr.key(seed), trials=20, steps=steps, wide=wide)
+    episodes = collect(CartPole(), factors, behave, jr.key(seed), trials=20, steps=steps, wide=wide, persist=persist)
     return jax.tree.map(np.asarray, episodes)
 
 
@@ -39,6 +39,14 @@ def test_the_seed_decides():
     first, again, other = record(0), record(0), record(1)
     jax.tree.map(np.testing.assert_array_equal, first, again)
     assert (first.s != other.s).any() and (first.a != other.a).any()
+
+
+@pytest.mark.parametrize(("persist", "repeated"), [(0.0, 0.5), (0.9, 0.95), (1.0, 1.0)])
+def test_actions_persist(persist: float, repeated: float):
+    """A repeated action equals the last one; a fresh one does in half of the cases."""
+    a = record(persist=persist).a
+    assert abs((a[..., 1:] == a[..., :-1]).mean() - repeated) < 0.02
+    assert 0.3 < a[..., 0].mean() < 0.7
 
 
 def test_trials_differ_within_and_between_domains():

@@ -74,8 +74,19 @@ class Host:
         """`copies` environments of every point, those of one point side by side."""
         return Vector(self.make, points, copies)
 
-    def record(self, points: Sequence[Point], behave: HostBehaviour, seed: int, trials: int, steps: int) -> Episodes:
-        """`trials` trials of up to `steps` steps in each domain; a trial also ends where its episode does."""
+    def record(
+        self,
+        points: Sequence[Point],
+        behave: HostBehaviour,
+        seed: int,
+        trials: int,
+        steps: int,
+        persist: float = 0.0,
+    ) -> Episodes:
+        """`trials` trials of up to `steps` steps in each domain; a trial also ends where its episode does.
+
+        `persist` is the chance that an action is repeated.
+        """
         if trials < 1 or steps < 1:
             raise AdarlError(f"{trials} trials of {steps} steps cannot be recorded; both must be at least 1.")
         seed_starts, seed_behave = np.random.SeedSequence(seed).spawn(2)
@@ -88,7 +99,7 @@ class Host:
                 for point in points
             ]
             rounds = [
-                _record_round(envs, behave, rng, starts[first : first + len(envs)], steps)
+                _record_round(envs, behave, rng, starts[first : first + len(envs)], steps, persist)
                 for first in range(0, len(starts), len(envs))
             ]
 
@@ -189,6 +200,7 @@ def _record_round(
     rng: np.random.Generator,
     seeds: Sequence[int],
     steps: int,
+    persist: float,
 ) -> tuple[np.ndarray, ...]:
     """One trial for every seed: the fields of `Episodes`, with one axis `env` for (domain, trial)."""
     start = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=False)])
@@ -200,6 +212,8 @@ def _record_round(
         if not running:
             break
         a[:, t] = behave(rng, s[:, t])
+        if persist and t:
+            a[:, t] = np.where(rng.random(len(seeds)) < persist, a[:, t - 1], a[:, t])
         valid[running, t] = True
         for i in tuple(running):
             s[i, t + 1], r[i, t], ended[i, t], truncated, _ = envs[i].step(int(a[i, t]))

@@ -86,6 +86,14 @@ def test_families_of_gymnasium_environments(make, factor: str, sources, target: 
     assert len(np.unique(first.s[:, :, 0].reshape(6, n_state), axis=0)) == 6
 
 
+def test_actions_persist():
+    host = Host.of(mountain_car, ({"gravity": 0.002},))
+    got = host.record(({"gravity": 0.002},), random_actions(3), seed=0, trials=20, steps=40, persist=0.9)
+    a = np.asarray(got.a)
+    assert abs((a[..., 1:] == a[..., :-1]).mean() - (0.9 + 0.1 / 3)) < 0.03
+    assert len(np.unique(a[..., 0])) == 3
+
+
 def test_a_changed_factor_changes_the_steps():
     host = Host.of(mountain_car, ({"gravity": 0.002},))
     points = ({"gravity": 0.002}, {"gravity": 0.003})
