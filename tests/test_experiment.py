@@ -4,16 +4,18 @@ import dataclasses
 from pathlib import Path
 
 import gymnasium as gym
+import jax.random as jr
 import numpy as np
 import pytest
 
 import adarl
-from adarl import AdarlError, Agent, Config, Family
+from adarl import AdarlError, Agent, Config, Family, stages
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
 from adarl.model.fit import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
+from adarl.progress import Progress
 
 TINY = Config(
     seeds=1,
@@ -93,3 +95,19 @@ def test_updates_are_a_multiple_of_evaluations(own: Family):
     uneven = dataclasses.replace(TINY, policy=dataclasses.replace(TINY.policy, evaluate_every=30))
     with pytest.raises(AdarlError, match="a multiple of evaluate_every"):
         resolve(own, uneven)
+
+
+def test_a_discount_of_zero_is_the_familys(own: Family):
+    assert resolve(own, TINY).policy.learner.discount == own.discount == 0.99
+    assert resolve(adarl.family("cartpole-target"), TINY).policy.learner.discount == 0.97
+    given = dataclasses.replace(TINY, policy=PolicyConfig(DoubleDQNConfig(discount=0.5, updates=1000)))
+    assert resolve(own, given).policy.learner.discount == 0.5
+
+
+def test_imagination_of_a_host_starts_wherever_it_was_seen(own: Family, agent: Agent):
+    episodes = stages.record(own, own.sources, TINY, jr.key(0), Progress(quiet=True))
+    sources = stages.sources_of(own, episodes, agent.model, "adarl_plus", TINY)
+    assert sources.imagined is not None and sources.domain is None
+    seen = np.asarray(episodes.s[:, :, :-1])[np.asarray(episodes.valid)]
+    np.testing.assert_array_equal(sources.imagined.wide, seen)
+    np.testing.assert_array_equal(sources.imagined.narrow, np.asarray(episodes.s[:, :, 0]).reshape(-1, 4))
