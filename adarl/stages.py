@@ -80,7 +80,7 @@ def sources_of(family: Family, episodes: Episodes, model: WorldModel, method: Me
         n_wide = round(config.collect.wide * config.collect.trials)
         narrow, wide = flat(episodes.s[:, n_wide:, 0]), flat(episodes.s[:, :n_wide, 0])
         narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)
-    imagined = Imagined(model, narrow, wide, config.policy.beyond) if method == "adarl_plus" else None
+    imagined = Imagined.of(model, narrow, wide, config.policy.beyond) if method == "adarl_plus" else None
     return Sources(domain, factors, model.theta, imagined, jnp.where(episodes.valid, episodes.r, -jnp.inf).max())
 
 

@@ -48,18 +48,15 @@ def world(ambiguous: bool = False) -> WorldModel:
         ),
     )
 
-    pair = jnp.asarray([[1.0, -1.0], [-1.0, 1.0]])  # silu(x) - silu(-x) = x
+    # relu(x) - relu(-x) = x, whether the episode ended or not; theta_r is a bonus.
+    first = jnp.asarray([0.5, 0.0, 0.0, 0.0])
+    pay = jnp.zeros((6, 2)).at[2:4].set(jnp.asarray([1.0, -1.0]))
+    bias = jnp.asarray([0.0] * 4 + scale_bias(0.2))
     reward = jax.tree.map(jnp.zeros_like, model.heads.reward)
-    first = jnp.asarray([0.5, 0.0, 0.0, 0.0, 1.0])
     reward = eqx.tree_at(
-        lambda h: (*(layer.weight for layer in h.reward.layers), h.reward.layers[2].bias),
+        lambda h: (*(layer.weight for layer in h.pay.layers), h.pay.layers[2].bias, h.bonus),
         reward,
-        (
-            jnp.stack([first, -first]),
-            pair,
-            jnp.zeros((6, 2)).at[2:4].set(jnp.asarray([1.0, -1.0])),
-            jnp.asarray([0.0] * 4 + scale_bias(0.2)),
-        ),
+        (jnp.stack([first, -first]), jnp.eye(2), jnp.tile(pay, (2, 1)), jnp.tile(bias, 2), jnp.ones(1)),
     )
     heads = eqx.tree_at(lambda h: (h.transition, h.reward), model.heads, (head, reward))
     theta = Theta(jnp.stack([SOURCES, 0 * SOURCES], 1), SOURCES[:, None])

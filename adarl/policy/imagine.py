@@ -7,10 +7,14 @@ A policy that saw five thetas knows nothing of a sixth; the model provides it fo
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from scipy.spatial import Delaunay, QhullError
 
 from adarl.model.world import WorldModel
 from adarl.types import Step, Theta
+
+POINTS = 4096  # thetas that stand for a hull
 
 
 class Imagined(eqx.Module):
@@ -21,14 +25,23 @@ class Imagined(eqx.Module):
     """First states of recorded trials that began where episodes usually do."""
     wide: Float[Array, "other_start state"]
     """First states of the others."""
+    around_s: Float[Array, "point theta_s"] | None
+    around_r: Float[Array, "point theta_r"] | None
+    """Thetas around the sources, see `around`."""
     beyond: float = eqx.field(static=True)
 
+    @classmethod
+    def of(cls, model: WorldModel, narrow: Array, wide: Array, beyond: float) -> "Imagined":
+        """Imagination that starts where trials began."""
+        theta = model.theta
+        return cls(model, narrow, wide, around(theta.theta_s, beyond), around(theta.theta_r, beyond), beyond)
+
     def draw_theta(self, key: PRNGKeyArray) -> Theta:
-        """A theta from the box around the sources."""
+        """A theta between or beyond the sources."""
         key_s, key_r = jr.split(key)
         return Theta(
-            _from_box(key_s, self.model.theta.theta_s, self.beyond),
-            _from_box(key_r, self.model.theta.theta_r, self.beyond),
+            _drawn(key_s, self.model.theta.theta_s, self.around_s, self.beyond),
+            _drawn(key_r, self.model.theta.theta_r, self.around_r, self.beyond),
         )
 
     def reset(self, key: PRNGKeyArray, theta: Theta, wide: Bool[Array, ""]) -> Float[Array, " state"]:
@@ -51,6 +64,32 @@ def box(theta: Float[Array, "domain theta"], beyond: float) -> tuple[Array, Arra
     return low - beyond * (middle - low), high + beyond * (high - middle)
 
 
-def _from_box(key: PRNGKeyArray, theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, " theta"]:
+def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "point theta"] | None:
+    """Thetas spread evenly over the hull of the sources, stretched about their median by 1 + `beyond`.
+
+    theta is known up to a linear map only; a hull does not care, while the corners of a box may hold what no plant does.
+    None where the hull is the box: where the sources differ along one dimension or fill none.
+    """
+    points = np.asarray(theta, np.float64)
+    moving = np.flatnonzero(np.ptp(points, axis=0) > 1e-6)
+    if len(moving) < 2:
+        return None
+    middle = np.median(points, axis=0)
+    stretched = middle + (1 + beyond) * (points - middle)
+    try:
+        hull = Delaunay(stretched[:, moving])
+    except QhullError:  # the sources lie on a line
+        return None
+    rng = np.random.default_rng(0)
+    kept = np.zeros((0, points.shape[1]))
+    while len(kept) < POINTS:
+        drawn = rng.uniform(stretched.min(0), stretched.max(0), (POINTS, points.shape[1]))
+        kept = np.concatenate([kept, drawn[hull.find_simplex(drawn[:, moving]) >= 0]])
+    return jnp.asarray(kept[:POINTS], jnp.float32)
+
+
+def _drawn(key: PRNGKeyArray, theta: Float[Array, "domain theta"], points: Array | None, beyond: float) -> Array:
+    if points is not None:
+        return points[jr.randint(key, (), 0, points.shape[0])]
     low, high = box(theta, beyond)
     return jr.uniform(key, low.shape, minval=low, maxval=high)

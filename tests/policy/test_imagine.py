@@ -22,7 +22,7 @@ class Model(eqx.Module):
         return Step(s_tm1 + theta.theta_s, theta.theta_r[0], a_tm1 == 1)
 
 
-WORLD = Imagined(Model(), NARROW, WIDE, beyond=0.5)  # type: ignore[arg-type]
+WORLD = Imagined.of(Model(), NARROW, WIDE, beyond=0.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call", [box, jax.jit(box)])
