@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.policy.imagine import Imagined, box
+from adarl.policy.imagine import Imagined, around, box
 from adarl.types import Step, Theta
 
 THETA = Theta(jnp.array([[-1.0, 0.0], [0.0, 5.0], [3.0, 6.0]]), jnp.array([[1.0], [1.0], [1.0]]))
@@ -44,15 +44,43 @@ def test_a_theta_that_does_not_change_stays():
     np.testing.assert_array_equal(box(THETA.theta_r, 2.0), [[1.0], [1.0]])
 
 
-def test_drawn_thetas_fill_the_box():
+GRID = np.stack(np.meshgrid([-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0]), -1).reshape(-1, 2)
+SHEAR = np.array([[1.0, 0.7], [-0.4, 1.0]])
+
+
+@pytest.mark.parametrize("mixed", [np.eye(2), SHEAR])
+def test_thetas_fill_the_stretched_hull_whatever_the_axes(mixed: np.ndarray):
+    """A grid of sources, seen through a linear map: undone, the thetas fill the stretched grid evenly."""
+    points = around(jnp.asarray(GRID @ mixed), 0.5)
+    assert points is not None
+    undone = np.asarray(points) @ np.linalg.inv(mixed)
+    np.testing.assert_allclose(undone.min(0), [-1.5, -3.0], atol=0.02)
+    np.testing.assert_allclose(undone.max(0), [1.5, 3.0], atol=0.02)
+    corners = (np.abs(undone) > [0.75, 1.5]).all(1)
+    assert abs(corners.mean() - 0.25) < 0.03
+
+
+@pytest.mark.parametrize(
+    "theta", [[[0.0], [1.0], [2.0]], [[0.0, 3.0], [1.0, 3.0], [2.0, 3.0]], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]]
+)
+def test_sources_on_a_line_need_no_hull(theta: list[list[float]]):
+    assert around(jnp.asarray(theta), 0.5) is None
+
+
+def test_drawn_thetas_come_from_hull_and_box():
     theta = jax.vmap(WORLD.draw_theta)(jr.split(jr.key(0), 2000))
-    low, high = box(THETA.theta_s, 0.5)
+    assert WORLD.around_s is not None and WORLD.around_r is None
     assert theta.theta_s.shape == (2000, 2)
-    assert (theta.theta_s >= low).all() and (theta.theta_s <= high).all()
-    np.testing.assert_allclose(theta.theta_s.min(0), low, atol=0.05)
-    np.testing.assert_allclose(theta.theta_s.max(0), high, atol=0.05)
-    assert abs(np.corrcoef(theta.theta_s, rowvar=False)[0, 1]) < 0.1
+    assert len(np.unique(theta.theta_s, axis=0)) > 1000
+    assert np.isin(np.asarray(theta.theta_s)[:, 0], np.asarray(WORLD.around_s)[:, 0]).all()
     np.testing.assert_array_equal(theta.theta_r, 1.0)
+
+
+def test_one_dimension_is_filled_evenly():
+    one = eqx.tree_at(lambda m: m.theta, Model(), Theta(THETA.theta_s[:, :1], THETA.theta_r))
+    world = Imagined.of(one, NARROW, WIDE, beyond=0.5)  # type: ignore[arg-type]
+    drawn = np.asarray(jax.vmap(world.draw_theta)(jr.split(jr.key(0), 2000)).theta_s)
+    np.testing.assert_allclose([drawn.min(), drawn.max(), drawn.mean()], [-1.5, 4.5, 1.5], atol=0.1)
 
 
 @pytest.mark.parametrize(("wide", "starts"), [(False, NARROW), (True, WIDE)])
