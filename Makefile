@@ -14,6 +14,7 @@ test: $(VENV)/ready  ## The gate: format, lint, types, tests, one smoke run of e
 	$(BIN)/pytest
 
 bench: .venv-bench/ready  ## The slow science: the tables in results/
+	.venv-bench/bin/python benchmarks/discount.py
 	.venv-bench/bin/python benchmarks/cartpole_mdp.py
 	.venv-bench/bin/python benchmarks/identification.py
 	.venv-bench/bin/python benchmarks/killed.py
