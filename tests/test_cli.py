@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +26,11 @@ def command(*arguments: str | Path) -> list[str]:
 
 def adarl(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=600)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """What was printed, whatever the width of the terminal."""
+    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +122,7 @@ def test_mistakes_in_a_finished_run(finished: Path, tmp_path: Path):
         model.write_bytes(other_bytes)
         damaged = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
         model.write_bytes(whole)
-        assert damaged.returncode == 2 and "model.npz is damaged" in damaged.stdout
+        assert damaged.returncode == 2 and "is damaged" in said(damaged)
     assert adarl("show", finished).returncode == 0
 
 
@@ -126,19 +130,15 @@ def test_two_processes_in_one_directory(finished: Path):
     with (finished / "lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         second = adarl("run", "cartpole-gravity", "--out", finished, *TINY)
-    assert second.returncode == 2 and "in use by another process" in second.stdout
+    assert second.returncode == 2 and "in use by another process" in said(second)
     assert adarl("show", finished).returncode == 0
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path):
     """A limit on the size of files stands in for a disk without space."""
-    limited = subprocess.run(
-        command("run", "cartpole-gravity", "--out", tmp_path / "run", *TINY),
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)),
-        timeout=600,
-    )
+    limit = "import os, resource as r, sys; r.setrlimit(r.RLIMIT_FSIZE, (10_000,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
+    small = [sys.executable, "-c", limit, *command("run", "cartpole-gravity", "--out", tmp_path / "run", *TINY)]
+    limited = subprocess.run(small, capture_output=True, text=True, timeout=600)
     assert limited.returncode == 2, limited.stdout + limited.stderr
-    assert "Cannot write" in limited.stdout and "collect.npz" in limited.stdout
+    assert "Cannot write" in said(limited) and "File too large" in said(limited)
     assert not (tmp_path / "run" / "collect.npz").exists()
