@@ -8,6 +8,7 @@ Writes results/killed.json. The moments are spread over the time of the uninterr
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +18,9 @@ from pathlib import Path
 
 KILLS = 10
 SMALL = """
-    --seeds=2 --episodes=2 --steps=500 --samples 50steps --collect.trials=100
+    --seeds=2 --episodes=2 --steps=200 --samples 50steps --collect.trials=50 --model.hidden=24
     --model.open-steps=500 --model.search-steps=1000 --model.binary-steps=500
-    --policy.learner.updates=3000 --policy.evaluate-every=250 --policy.evaluate-steps=200 --policy.capacity=20000
+    --policy.learner.updates=2000 --policy.evaluate-every=100 --policy.evaluate-steps=100 --policy.capacity=20000
 """.split()  # noqa: SIM905
 
 
@@ -36,13 +37,15 @@ def main() -> None:
         seconds = time.monotonic() - begun
         kills = []
         while len(kills) < KILLS:
-            # Each attempt starts Python and compiles anew, so a moment is drawn from one whole run.
+            # Each attempt starts Python anew, so a moment is drawn from one whole run.
             moment = draw.uniform(2.0, seconds)
             process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, start_new_session=True)
-            time.sleep(moment)
-            if process.poll() is not None:  # it was done before the moment came: begin another one
-                for file in killed.iterdir():
-                    file.unlink()
+            try:
+                process.wait(timeout=moment)
+            except subprocess.TimeoutExpired:
+                pass
+            else:  # it was done before the moment came: begin another one
+                shutil.rmtree(killed)
                 continue
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
