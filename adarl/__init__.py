@@ -10,6 +10,7 @@ here   = agent.adapt(env, samples=50)         # theta of this env; no policy opt
 action = here.act(observation)
 """
 
+import contextlib as _contextlib
 import os as _os
 from pathlib import Path as _Path
 
@@ -19,6 +20,11 @@ import jax as _jax
 if "JAX_COMPILATION_CACHE_DIR" not in _os.environ:
     _cache = _Path(_os.environ.get("XDG_CACHE_HOME", _Path.home() / ".cache")) / "adarl"
     _jax.config.update("jax_compilation_cache_dir", str(_cache))
+
+# Every core is a device of its own, so that policy seeds can be shared out among them.
+with _contextlib.suppress(RuntimeError):  # JAX is at work already and stays as it is
+    if _jax.config.jax_num_cpu_devices == -1:
+        _jax.config.update("jax_num_cpu_devices", _os.cpu_count())
 
 from adarl.agent import Adapted, Agent, load
 from adarl.config import Config

@@ -87,7 +87,7 @@ def _estimate(
         return log_p_state(model.heads, into_states(model.masks), *shared, step, raw).sum()
 
     def of_reward(step: Transition, raw: Float[Array, " theta_r"]) -> Float[Array, ""]:
-        return log_p_reward(model.heads, into_reward(model.masks), *shared, step, raw)
+        return log_p_reward(model.heads, into_reward(model.masks), *shared, step, raw).sum()
 
     theta_s, sd_s = _open_only(
         of_states,

@@ -37,16 +37,15 @@ ROWS = {
 }
 WITH_ORACLE = ("cartpole-motor", "cartpole-target")
 CONFIG = Config(seeds=30, methods=("adarl_plus", "adarl"), samples=("50steps", "20", "50"), episodes=10)
-UPDATES = {"cartpole-gravity-mass": 30_000}
-"""Where a policy has more to practise than by default: 25 sources that differ in two ways. The same for every method."""
+LEARNER = {"cartpole-gravity-mass": {"updates": 20_000, "hidden": 128}}
+"""Where a policy has more to learn than by default: 25 sources that differ in two ways. The same for every method."""
 SCORES = Path("results/cartpole-mdp/scores.csv")
 FIELDS = ("row", "samples", "method", "seed", "score")
 
 
 def config_of(chosen: Family) -> Config:
     """What all methods share in one family."""
-    updates = UPDATES.get(chosen.name, CONFIG.policy.learner.updates)
-    learner = dataclasses.replace(CONFIG.policy.learner, updates=updates)
+    learner = dataclasses.replace(CONFIG.policy.learner, **LEARNER.get(chosen.name, {}))
     return resolve(chosen, dataclasses.replace(CONFIG, policy=dataclasses.replace(CONFIG.policy, learner=learner)))
 
 

@@ -45,7 +45,8 @@ class Ours:
         self.view = View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (), ())
         keys = jr.split(jr.key(0), SEEDS)
         begin = lambda key: learn.start(self.sources, self.view, 2, CONFIG, key)  # noqa: E731
-        self.states, self.keys, self.updates = jax.vmap(begin)(keys), keys, 0
+        self.states, self.keys = jax.device_put((jax.vmap(begin)(keys), keys), learn.shared_out(SEEDS))
+        self.updates = 0
         self.advance()  # compiles
 
     def advance(self) -> None:

@@ -8,6 +8,7 @@ the slopes undo. But the masks do: c_theta_to_s is sparse, and theta_min of Defi
 only where each dimension of theta_s is one change and no mixture of two.
 """
 
+from collections.abc import Callable
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ NEGLIGIBLE = 1e-4
 """Mean square of what theta_s moves, in units of the standardised increment: less is no effect."""
 SWEEPS = 50
 """At most, over all pairs of dimensions."""
+GAIN = 0.02
+"""Share of `spread` that a shear must save: otherwise the axes stay uncorrelated over the sources."""
 GRID = np.concatenate([[0.0], *([x, -x] for x in np.geomspace(1.0, 1e-4, 49))])
 """Angles and shears that are tried for a pair. Zero is first: without a gain nothing moves."""
 
@@ -102,19 +105,28 @@ def sparse_axes(gram: Float[np.ndarray, "state theta_s theta_s"]) -> Float[np.nd
     First over rotations, by Jacobi sweeps: exact if the changes are uncorrelated over the sources. Then over
     shears of one axis towards another, for those that are not.
     """
+    rotated = _sweep(gram, np.eye(gram.shape[-1]), _rotations)
+    sheared = _sweep(gram, rotated, _shears)
+    return sheared if _spread_after(sheared, gram) < (1 - GAIN) * _spread_after(rotated, gram) else rotated
+
+
+def _sweep(gram: np.ndarray, turn: np.ndarray, candidates: Callable[[int, int, int], np.ndarray]) -> np.ndarray:
+    """Take the best candidate for one pair of dimensions after the other, until none is better."""
     n = gram.shape[-1]
-    turn = np.eye(n)
-    for candidates in (_rotations, _shears):
-        for _ in range(SWEEPS):
-            before = turn
-            for one, other in permutations(range(n), 2):
-                tried = candidates(n, one, other) @ turn
-                tried /= np.linalg.norm(tried, axis=-1, keepdims=True)
-                back = np.linalg.inv(tried)[:, None]
-                turn = tried[np.argmin(spread(back.swapaxes(-1, -2) @ gram @ back))]
-            if np.array_equal(turn, before):
-                break
+    for _ in range(SWEEPS):
+        before = turn
+        for one, other in permutations(range(n), 2):
+            tried = candidates(n, one, other) @ turn
+            tried /= np.linalg.norm(tried, axis=-1, keepdims=True)
+            turn = tried[np.argmin(_spread_after(tried[:, None], gram))]
+        if np.array_equal(turn, before):
+            break
     return turn
+
+
+def _spread_after(turn: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    back = np.linalg.inv(turn)
+    return spread(back.swapaxes(-1, -2) @ gram @ back)
 
 
 def _rotations(n: int, one: int, other: int) -> Float[np.ndarray, "candidate theta_s theta_s"]:

@@ -184,6 +184,9 @@ def advance(
     price = losses.price(*sizes, config.sparsity)
     hard = gates.harden(gates.probabilities(state.worth, price), config.threshold)
 
+    valid = jnp.arange(rows.transition.ended.shape[1]) < rows.count[:, None]
+    p_ended = (rows.transition.ended & valid).sum() / rows.count.sum()
+
     def masks(key: PRNGKeyArray, worth: Masks) -> Masks:
         if now == "open":
             return gates.draw_open(key, sizes)
@@ -206,7 +209,7 @@ def advance(
             few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 2)], batch)
 
             def look(worth: Masks) -> Masks:
-                fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta)
+                fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta, p_ended)
                 return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
 
             worth = jax.lax.cond(state.step % LOOK == 0, look, lambda worth: worth, worth)

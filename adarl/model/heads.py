@@ -18,6 +18,9 @@ from adarl.model.mixture import Mixture, from_raw
 from adarl.model.transition import head_inputs
 from adarl.network import Network
 
+SHARP = 10.0
+"""Log-odds in a unit of the network that says where episodes end: they end at an edge, not in a zone."""
+
 
 class RewardHead(eqx.Module):
     """Where the reward is earned and how much of it, where the episode ends: theta_r may move all three.
@@ -43,7 +46,7 @@ class RewardHead(eqx.Module):
         self.gain = jnp.zeros(n_theta)
         self.bonus = jnp.zeros(n_theta)
         self.end_place = eqx.nn.Linear(n_theta, n_state, use_bias=False, key=key_end_place)
-        self.end = Network((*inner, 1), "silu", key=key_end)
+        self.end = Network((*inner, 1), "relu", key=key_end)
         self.floor = floor
 
     def __call__(
@@ -63,4 +66,4 @@ class RewardHead(eqx.Module):
         raw = self.pay(inputs(self.place)).reshape(2, -1)
         r = jax.vmap(lambda x: from_raw(x, jnp.zeros(()), self.floor, apart))(raw)
         mean = (1 + self.gain @ theta_r) * r.mean + self.bonus @ theta_r
-        return r._replace(mean=mean), self.end(inputs(self.end_place))[0]
+        return r._replace(mean=mean), SHARP * self.end(inputs(self.end_place))[0]

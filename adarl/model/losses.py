@@ -47,9 +47,9 @@ def transition(heads: Heads, parents, scale: Scale, n_actions: int, batch: Trans
 
 
 def reward(heads: Heads, parents, scale: Scale, n_actions: int, batch: Transition, theta_r, apart: float = 1.0) -> Array:
-    """-log p(r_t, ended | s_tm1, a_tm1; theta_r), averaged over a batch with the axes (domain, row)."""
+    """-log p of r_t and of `ended`, given (s_tm1, a_tm1; theta_r), averaged over a batch with the axes (domain, row)."""
     row = lambda step, th: log_p_reward(heads, parents, scale, n_actions, step, th, apart)  # noqa: E731
-    return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_r).mean()
+    return -jax.vmap(jax.vmap(row, in_axes=(0, None)))(batch, theta_r).mean((0, 1))
 
 
 def price(n_state: int, n_theta_s: int, n_theta_r: int, weight: Sparsity) -> Masks:
@@ -95,10 +95,16 @@ UNEXPLAINED = 0.5 * math.log(2 * math.pi * math.e)
 """Nats: the entropy of a standardised variable of which nothing is known."""
 
 
-def worth(heads: Heads, scale: Scale, n_actions: int, batch: Transition, theta: Theta) -> Masks:
+def surprise(p: Array) -> Array:
+    """Nats: the entropy of an event of this probability."""
+    return jax.scipy.special.entr(p) + jax.scipy.special.entr(1 - p)
+
+
+def worth(heads: Heads, scale: Scale, n_actions: int, batch: Transition, theta: Theta, p_ended: Array) -> Masks:
     """For every edge, L(without it) - L(with it), relative to all that is explained; the other edges in place.
 
-    Relative, because one nat is nothing to a deterministic increment and everything to a noisy one.
+    Relative, because one nat is nothing to a deterministic increment and everything to a noisy one. An edge into the reward
+    is worth what it is worth to r or to `ended`, whichever is more: an end is rare, and all the more telling.
     """
     n_state, n_s, n_r = batch.s_tm1.shape[-1], theta.theta_s.shape[1], theta.theta_r.shape[1]
     ones = gates.every_edge(n_state, n_s, n_r, 1.0)
@@ -111,8 +117,8 @@ def worth(heads: Heads, scale: Scale, n_actions: int, batch: Transition, theta: 
     into_s = jax.lax.map(without_s, jnp.arange(rows_s.shape[1])).T - with_s[:, None]
     into_r = jax.lax.map(without_r, jnp.arange(row_r.shape[0])) - with_r
     explained_s = jnp.maximum(UNEXPLAINED - with_s, 0.1)
-    explained_r = jnp.maximum(UNEXPLAINED - with_r, 0.1)
-    return gates.from_rows(into_s / explained_s[:, None], into_r / explained_r)
+    explained_r = jnp.stack([jnp.maximum(UNEXPLAINED - with_r[0], 0.1), jnp.maximum(surprise(p_ended), 1e-3)])
+    return gates.from_rows(into_s / explained_s[:, None], (into_r / explained_r).max(1))
 
 
 def terms(
@@ -129,6 +135,6 @@ def terms(
     data = (scale, n_actions, batch)
     return {
         "transition": transition(heads, gates.into_states(masks), *data, theta.theta_s, apart).sum(),
-        "reward": reward(heads, gates.into_reward(masks), *data, theta.theta_r, apart),
+        "reward": reward(heads, gates.into_reward(masks), *data, theta.theta_r, apart).sum(),
         "distances": distances(theta, weight),
     }

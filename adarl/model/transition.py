@@ -2,10 +2,13 @@
 
 In: (s_tm1, a_tm1, theta_s), standardised and masked. Out: a mixture of Gaussians over the increment of s_i.
 
-Departs from the paper: f_i is affine in theta_s, with coefficients that are networks of (s, a), because a network of
-theta knows nothing beyond the few thetas it saw, while a plane through five domains reaches a sixth. A change that is
-not affine takes more dimensions of theta_s: any smooth change is a sum of a few products.
+Departs from the paper: f_i is affine in every dimension of theta_s, with coefficients that are networks of (s, a), because
+a network of theta knows nothing beyond the few thetas it saw, while a plane through five domains reaches a sixth. Two
+dimensions may also act through their product, as gravity and mass do. A change that is still not met takes more dimensions
+of theta_s: any smooth change is a sum of a few products.
 """
+
+from itertools import combinations
 
 import equinox as eqx
 import jax
@@ -18,12 +21,13 @@ from adarl.network import Network
 
 
 class TransitionHead(eqx.Module):
-    """One f_i: a linear map plus a network of (s, a), plus theta_s times a network of (s, a)."""
+    """One f_i: a linear map plus a network of (s, a), plus theta_s and its products times networks of (s, a)."""
 
     linear: eqx.nn.Linear
     body: Network
     out: eqx.nn.Linear
     slope: eqx.nn.Linear
+    joint: Float[Array, "component pair hidden"]
     floor: float = eqx.field(static=True)
 
     def __init__(self, n_in: int, n_theta: int, hidden: int, mixture: int, floor: float, *, key: PRNGKeyArray):
@@ -32,12 +36,13 @@ class TransitionHead(eqx.Module):
         self.body = Network((n_in, hidden, hidden), "silu", key=key_body)
         self.out = eqx.nn.Linear(hidden, 3 * mixture, key=key_out)
         self.slope = eqx.nn.Linear(hidden, mixture * n_theta, key=key_slope)
+        self.joint = jnp.zeros((mixture, n_theta * (n_theta - 1) // 2, hidden))
         self.floor = floor
 
     def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"], apart: float = 1.0) -> Mixture:
-        """Inputs and theta are masked by the caller."""
+        """Inputs and theta are masked by the caller. `apart` lets the means of a mixture differ and products act."""
         features = self.features(inputs)
-        shift = self.linear(inputs) + self.slopes(features) @ theta_s
+        shift = self.linear(inputs) + self.slopes(features) @ theta_s + self.joint @ features @ (apart * products(theta_s))
         return from_raw(self.out(features), shift, self.floor, apart)
 
     def features(self, inputs: Float[Array, " parent"]) -> Float[Array, " hidden"]:
@@ -47,6 +52,12 @@ class TransitionHead(eqx.Module):
     def slopes(self, features: Float[Array, " hidden"]) -> Float[Array, "component theta_s"]:
         """How much each dimension of theta_s moves the means."""
         return self.slope(features).reshape(self.linear.out_features, -1)
+
+
+def products(theta_s: Float[Array, " theta_s"]) -> Float[Array, " pair"]:
+    """theta_j theta_k of every pair."""
+    pairs = list(combinations(range(theta_s.shape[0]), 2))
+    return jnp.stack([theta_s[j] * theta_s[k] for j, k in pairs]) if pairs else jnp.zeros(0)
 
 
 def stack_heads(

@@ -57,7 +57,7 @@ class WorldModel(eqx.Module):
         shared = (self.scale, self.n_actions, step)
         theta = self.raw(theta)
         log_p_s = log_p_state(self.heads, into_states(self.masks), *shared, theta.theta_s)
-        return log_p_s.sum() + log_p_reward(self.heads, into_reward(self.masks), *shared, theta.theta_r)
+        return log_p_s.sum() + log_p_reward(self.heads, into_reward(self.masks), *shared, theta.theta_r).sum()
 
     def draw(self, key: PRNGKeyArray, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta) -> Step:
         """One imagined step. The episode ends where that is more likely than not."""
@@ -115,13 +115,13 @@ def log_p_reward(
     step: Transition,
     theta_r: Float[Array, " theta_r"],
     apart: float = 1.0,
-) -> Float[Array, ""]:
-    """log p(r_t, ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
+) -> Float[Array, "2"]:
+    """log p(r_t | ended, s_tm1, a_tm1; theta_r) and log p(ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
     either, log_odds = heads.reward(s, a, theta_r, parents, apart)
     value = (step.r_t - scale.r_mean) / scale.r_scale
     log_p_ended = -jax.nn.softplus(jnp.where(step.ended, -log_odds, log_odds))
-    return log_p_ended + log_prob(given(either, step.ended), value)
+    return jnp.stack([log_prob(given(either, step.ended), value), log_p_ended])
 
 
 def given(either: Mixture, ended: Bool[Array, ""]) -> Mixture:

@@ -6,12 +6,14 @@ its score on the sources, and the learning curves.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
@@ -50,7 +52,9 @@ class PolicyConfig:
     """Steps of such an evaluation, at most: a cart may drift for long before it leaves the track."""
 
 
-EVALUATIONS = 20  # episodes a network is judged by, in the sources and in imagination
+EVALUATIONS = 20, 60  # episodes a network is judged by, in the sources and in imagination, which is wider
+
+WANDER = 0.02  # probability that an imagined domain becomes another, a step
 
 
 class Sources(eqx.Module):
@@ -147,7 +151,7 @@ def practise(
         a = double_dqn.act(key_act, state.learner.q, view(s, theta), eps)
         answer = domain.step(key_step, s, a, factors)
         start = domain.reset(key_reset, factors, jr.bernoulli(key_wide, config.wide))
-        return _settle(s, a, answer, theta, age, start, theta, sources, view, config)
+        return _settle(s, a, answer, age, start, theta, sources, view, config)
 
     keys = jr.split(key_real, real.age.shape[0])
     new, real = jax.vmap(one)(keys, real.s, real.age, real.theta, factors)
@@ -182,22 +186,26 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
     eps = epsilon(step, config)
 
     def one(key, s, age, theta):
-        key_act, key_step, key_theta, key_wide, key_reset = jr.split(key, 5)
+        key_act, key_step, key_theta, key_wide, key_reset, key_move = jr.split(key, 6)
         a = double_dqn.act(key_act, q, view(s, theta), eps)
         answer = world.step(key_step, s, a, theta)
         start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
-        return _settle(s, a, answer, theta, age, start, world.draw_theta(key_theta), sources, view, config)
+        experience, worlds = _settle(s, a, answer, age, start, theta, sources, view, config)
+        # A domain becomes another in mid-episode: every theta gets as many steps, and states that lead far in an easy one.
+        other = world.draw_theta(key_theta)
+        moves_on = jr.bernoulli(key_move, WANDER)
+        return experience, eqx.tree_at(lambda w: w.theta, worlds, jax.tree.map(partial(jnp.where, moves_on), other, theta))
 
     keys = jr.split(key, imagined.age.shape[0])
     return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
 
 
-def _settle(s_tm1, a, answer, theta, age, start, next_theta, sources: Sources, view: View, config: PolicyConfig):
+def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig):
     """What one step leaves behind: the experience, and the world as it goes on or starts anew."""
     experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
     over = answer.ended | (age + 1 >= config.horizon)
     pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
-    return experience, Worlds(pick(start, answer.s), pick(0, age + 1), jax.tree.map(pick, next_theta, theta))
+    return experience, Worlds(pick(start, answer.s), pick(0, age + 1), theta)
 
 
 def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, config: PolicyConfig) -> Experience:
@@ -220,7 +228,7 @@ def score_on_sources(q: Network, sources: Sources, view: View, config: PolicyCon
     domain = sources.domain
     assert domain is not None
     n_domains = sources.theta.theta_s.shape[0]
-    copies = max(2, -(-EVALUATIONS // n_domains))
+    copies = max(2, -(-EVALUATIONS[0] // n_domains))
     domains = np.repeat(np.arange(n_domains), copies)
 
     def one(key, theta, factors, wide):
@@ -245,7 +253,8 @@ def score_in_dreams(q: Network, sources: Sources, view: View, config: PolicyConf
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
         return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config, key_steps)
 
-    return jax.vmap(one)(jr.split(key, EVALUATIONS), jnp.arange(EVALUATIONS) < EVALUATIONS // 2).mean()
+    n = EVALUATIONS[1]
+    return jax.vmap(one)(jr.split(key, n), jnp.arange(n) < n // 2).mean()
 
 
 def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key: PRNGKeyArray) -> Array:
@@ -275,7 +284,15 @@ def advance(
         value = score(candidate, sources, view, config, key_evaluate)
         return choose(state, candidate, value, first // config.evaluate_every)
 
-    return jax.vmap(one_seed)(states, keys)
+    shares = shared_out(len(keys))
+    each = jax.shard_map(jax.vmap(one_seed), mesh=shares.mesh, in_specs=shares.spec, out_specs=shares.spec, check_vma=False)
+    return each(states, keys)
+
+
+def shared_out(n_seeds: int) -> NamedSharding:
+    """As many seeds on every device: two cores with 15 seeds each do more than two cores that share the work of 30."""
+    n_devices = max(n for n in range(1, jax.device_count() + 1) if n_seeds % n == 0)
+    return NamedSharding(Mesh(jax.devices()[:n_devices], ("seed",)), PartitionSpec("seed"))
 
 
 def choose(state: LearnState, candidate: Network, value: Array, at: Int[Array, ""]) -> LearnState:
@@ -306,8 +323,9 @@ def learn(
         updates = 0
     else:
         states, updates = resumed
+    states, keys = jax.device_put((states, both[:, 1]), shared_out(len(keys)))
     while updates < config.learner.updates:
-        states = advance(states, jnp.int32(updates), both[:, 1], sources, view, config)
+        states = advance(states, jnp.int32(updates), keys, sources, view, config)
         updates += config.evaluate_every
         each(states, updates)
-    return states.chosen, states.curve
+    return jax.device_put((states.chosen, states.curve), jax.devices()[0])

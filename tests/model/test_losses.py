@@ -1,5 +1,6 @@
-"""L_reg's proximal step."""
+"""What an edge is worth, and L_reg's proximal step."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -8,6 +9,8 @@ import pytest
 
 from adarl.model import losses
 from adarl.model.fit import ModelConfig, start
+from adarl.model.world import Scale
+from adarl.types import Theta, Transition
 
 
 def heads(seed: int = 0):
@@ -45,3 +48,30 @@ def test_shrink_leaves_all_else_alone():
         lambda h: h.reward.pay.layers[1].weight,
     ):
         np.testing.assert_array_equal(pick(old), pick(new))
+
+
+@pytest.mark.parametrize(("p", "nats"), [(0.0, 0.0), (1.0, 0.0), (0.5, np.log(2)), (0.1, 0.3250830)])
+def test_surprise_by_hand(p: float, nats: float):
+    np.testing.assert_allclose(losses.surprise(jnp.float32(p)), nats, rtol=1e-5)
+
+
+def test_a_rare_end_speaks_for_an_edge_that_the_reward_ignores():
+    """r is constant and the end comes with s_0 > 1: to r the edge is worth nothing, to `ended` all there is."""
+    s = jr.normal(jr.key(0), (4, 500, 3))
+    ended = s[..., 0] > 2.0
+    zeros = jnp.zeros((4, 500))
+    batch = Transition(s, zeros.astype(int), zeros, s, ended)
+    scale = Scale(jnp.zeros(3), jnp.ones(3), jnp.ones(3), jnp.zeros(()), jnp.ones(()))
+    plain = heads()
+    end = lambda h: (h.reward.end.layers[0].weight, h.reward.end.layers[1].weight, h.reward.end.layers[2].weight)  # noqa: E731
+    bias = lambda h: [layer.bias for layer in h.reward.end.layers]  # noqa: E731
+    first = jnp.zeros((8, 5)).at[0, 0].set(20.0)
+    first_bias = jnp.zeros(8).at[0].set(-40.0)  # silu(20 (s_0 - 2)): nothing below the edge, much above it
+    knows = eqx.tree_at(end, plain, (first, jnp.zeros((8, 8)).at[0, 0].set(1.0), jnp.zeros((1, 8)).at[0, 0].set(3.0)))
+    knows = eqx.tree_at(bias, knows, [first_bias, jnp.zeros(8), jnp.full((1,), -4.0)])
+    knows = eqx.tree_at(lambda h: [layer.weight for layer in h.reward.pay.layers], knows, replace_fn=jnp.zeros_like)
+    theta = Theta(jnp.zeros((4, 1)), jnp.zeros((4, 1)))
+    got = losses.worth(knows, scale, 2, batch, theta, ended.mean())
+    assert got.c_s_to_r[0] > 0.3
+    np.testing.assert_allclose(got.c_s_to_r[1:], 0.0, atol=1e-6)
+    np.testing.assert_allclose(got.c_a_to_r, 0.0, atol=1e-6)
