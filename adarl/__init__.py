@@ -22,8 +22,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in _os.environ:
     _jax.config.update("jax_compilation_cache_dir", str(_cache))
 
 # Every core is a device of its own, so that policy seeds can be shared out among them.
-with _contextlib.suppress(RuntimeError):  # JAX is at work already and stays as it is
-    if _jax.config.jax_num_cpu_devices == -1:
+if "JAX_NUM_CPU_DEVICES" not in _os.environ:
+    with _contextlib.suppress(RuntimeError):  # JAX is at work already and stays as it is
         _jax.config.update("jax_num_cpu_devices", _os.cpu_count())
 
 from adarl.agent import Adapted, Agent, load

@@ -72,7 +72,7 @@ def of_chance(make, point: Point, steps: int, episodes: int = 10) -> float:
 
 
 def main() -> None:
-    results = json.loads(PATH.read_text()) if PATH.exists() else {"command": "python benchmarks/gymnasium_envs.py"}
+    results: dict = json.loads(PATH.read_text()) if PATH.exists() else {"command": "python benchmarks/gymnasium_envs.py"}
     for name in sys.argv[1:] or FAMILIES:
         family, config = FAMILIES[name](), config_of(name)
         result = run(family, config, Path("runs/gymnasium") / name, Progress())

@@ -179,6 +179,28 @@ def test_imagination_teaches_thetas_that_reality_never_showed():
     assert (last.imagined.theta.theta_s > 0).any() and (last.real.theta.theta_s == -1).all()
 
 
+def test_every_imagined_theta_gets_as_many_steps_whether_episodes_are_short_or_not():
+    """`Dream` ends after one step, yet its thetas stay as long as any other's: 1 / WANDER steps."""
+    where, shown = sources(BANDIT, imagined=Dream()), view()
+    begun = learning.start(where, shown, N_ACTIONS, CONFIG, jr.key(0))
+    assert begun.imagined is not None
+
+    def move(worlds, key):
+        step = jnp.int32(0)
+        _, new = learning._dream_on(begun.learner.q, worlds, step, where, shown, CONFIG, key)
+        return new, (new.theta.theta_s != worlds.theta.theta_s).mean()
+
+    _, changed = jax.lax.scan(move, begun.imagined, jr.split(jr.key(1), 1000))
+    np.testing.assert_allclose(changed.mean(), learning.WANDER, rtol=0.2)
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(1, 1), (2, 2), (3, 1), (30, 2)])
+def test_seeds_are_shared_out_evenly(monkeypatch: pytest.MonkeyPatch, seeds: int, expected: int):
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    monkeypatch.setattr(jax, "devices", lambda: list(np.asarray(jax.local_devices() * 2)))
+    assert len(learning.shared_out(seeds).mesh.devices) == expected
+
+
 @functools.cache
 def doors() -> Learned:
     return train(sources(DOORS))
