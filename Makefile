@@ -17,6 +17,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/discount.py
 	.venv-bench/bin/python benchmarks/cartpole_mdp.py
 	.venv-bench/bin/python benchmarks/identification.py
+	.venv-bench/bin/python benchmarks/gymnasium_envs.py
 	.venv-bench/bin/python benchmarks/killed.py
 	.venv-bench/bin/python benchmarks/speed.py
 

@@ -8,6 +8,7 @@ Holm's correction for making it many times.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -76,8 +77,8 @@ def signed_rank(ours: Float[np.ndarray, " run"], theirs: Float[np.ndarray, " run
     gap = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     if not gap.any():
         return 1.0
-    _, p = stats.wilcoxon(gap, zero_method="pratt", method="approx", correction=True)
-    return float(p)
+    result: Any = stats.wilcoxon(gap, zero_method="pratt", method="approx", correction=True)
+    return float(result.pvalue)
 
 
 def holm(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
