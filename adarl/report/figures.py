@@ -202,7 +202,9 @@ def _points(panel: Panel, kind: Literal["source", "target"]) -> go.Scatter:
     if kind == "target":
         # One name a target, though it may stand there once for every number of samples.
         text = [_plain(name) if names.index(name) == i else "" for i, name in enumerate(names)]
-        trace.update(mode="markers+text", text=text, textposition="bottom right")
+        furthest = max(x for _, x, _ in panel.points)
+        side = ["bottom left" if value == furthest else "bottom right" for value in x]  # within the frame
+        trace.update(mode="markers+text", text=text, textposition=side)
     return trace
 
 
