@@ -6,7 +6,6 @@ its score on the sources, and the learning curves.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -46,6 +45,8 @@ class PolicyConfig:
     """Share of random actions in the end."""
     beyond: float = 0.8
     """How far past the outermost source imagination goes, relative to its distance from the median source."""
+    wander: float = 0.0
+    """Probability that an imagined domain becomes another in mid-episode, a step; 0 lets it change with the episode only."""
     evaluate_every: int = 1000
     """Updates between two evaluations on the sources."""
     evaluate_steps: int = 2000
@@ -53,8 +54,6 @@ class PolicyConfig:
 
 
 EVALUATIONS = 20, 60  # episodes a network is judged by, in the sources and in imagination, which is wider
-
-WANDER = 0.02  # probability that an imagined domain becomes another, a step
 
 
 class Sources(eqx.Module):
@@ -191,10 +190,11 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
         answer = world.step(key_step, s, a, theta)
         start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
         experience, worlds = _settle(s, a, answer, age, start, theta, sources, view, config)
-        # A domain becomes another in mid-episode: every theta gets as many steps, and states that lead far in an easy one.
-        other = world.draw_theta(key_theta)
-        moves_on = jr.bernoulli(key_move, WANDER)
-        return experience, eqx.tree_at(lambda w: w.theta, worlds, jax.tree.map(partial(jnp.where, moves_on), other, theta))
+        # Where some domains end at once and others never, most steps would be spent in the latter: then thetas change by the
+        # step, and states reached in an easy domain are met in a hard one.
+        moves_on = jr.bernoulli(key_move, config.wander) if config.wander else worlds.age == 0
+        pick = lambda new, old: jnp.where(moves_on, new, old)  # noqa: E731
+        return experience, eqx.tree_at(lambda w: w.theta, worlds, jax.tree.map(pick, world.draw_theta(key_theta), theta))
 
     keys = jr.split(key, imagined.age.shape[0])
     return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
