@@ -37,10 +37,8 @@ def acrobot(mass: float) -> gym.Env:
 
 
 FAMILIES = {
-    "mountain-car": lambda: Family.from_gymnasium(
-        mountain_car, "gravity", [0.0015, 0.002, 0.0025, 0.003], {"in": 0.00225, "out": 0.0033}, name="mountain-car"
-    ),
-    "acrobot": lambda: Family.from_gymnasium(acrobot, "mass", [0.6, 0.8, 1.2, 1.4], {"in": 1.0, "out": 1.7}, name="acrobot"),
+    "mountain-car": (mountain_car, "gravity", [0.0015, 0.002, 0.0025, 0.003], {"in": 0.00225, "out": 0.0033}),
+    "acrobot": (acrobot, "mass", [0.6, 0.8, 1.2, 1.4], {"in": 1.0, "out": 1.7}),
 }
 
 
@@ -74,14 +72,12 @@ def of_chance(make, point: Point, steps: int, episodes: int = 10) -> float:
 def main() -> None:
     results: dict = json.loads(PATH.read_text()) if PATH.exists() else {"command": "python benchmarks/gymnasium_envs.py"}
     for name in sys.argv[1:] or FAMILIES:
-        family, config = FAMILIES[name](), config_of(name)
+        make, factor, values, targets = FAMILIES[name]
+        family, config = Family.from_gymnasium(make, factor, values, targets, name=name), config_of(name)
         result = run(family, config, Path("runs/gymnasium") / name, Progress())
         model = result.agent.model
-        factor = next(iter(family.sources[0]))
-        values = [point[factor] for point in family.sources]
         used = int(np.argmax(np.asarray(model.masks.c_theta_to_s).sum(0)))
         theta = np.asarray(model.theta.theta_s)[:, used]
-        make = {"mountain-car": mountain_car, "acrobot": acrobot}[name]
         results[name] = {
             "seeds": config.seeds,
             "factor": factor,
@@ -91,7 +87,7 @@ def main() -> None:
             "masks": {k: np.asarray(v).astype(int).tolist() for k, v in vars(model.masks).items()},
             "scores": result.summary["scores"],
             "random_actions": {t: of_chance(make, p, STEPS[name]) for t, p in family.targets.items()},
-            "targets": family.targets,
+            "targets": targets,
         }
         PATH.parent.mkdir(exist_ok=True)
         PATH.write_text(json.dumps(results, indent=1) + "\n")

@@ -19,7 +19,7 @@ def masks(c_s_to_s, c_theta_to_s, c_s_to_r, c_theta_to_r) -> Masks:
     return Masks(*(jnp.asarray(np.asarray(leaf, np.float32)) for leaf in leaves))
 
 
-def check(got: Compact, s_min, theta_s_min, theta_r_min) -> None:
+def assert_minimal(got: Compact, s_min, theta_s_min, theta_r_min) -> None:
     for flags, expected in zip(vars(got).values(), (s_min, theta_s_min, theta_r_min), strict=True):
         assert flags.dtype == bool
         np.testing.assert_array_equal(flags, np.asarray(expected, bool))
@@ -56,7 +56,7 @@ def test_compact_is_reachability(graph):
     d = len(c_s_to_r)
     s_min = [reaches_reward(c_s_to_s, c_s_to_r, i) for i in range(d)]
     theta_s_min = [any(c_theta_to_s[i][j] and s_min[i] for i in range(d)) for j in range(len(c_theta_to_s[0]))]
-    check(JITTED(masks(*graph)), s_min, theta_s_min, c_theta_to_r)
+    assert_minimal(JITTED(masks(*graph)), s_min, theta_s_min, c_theta_to_r)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -66,33 +66,33 @@ def test_figure_1(call):
     s_2 listens to both but influences neither: it is not in s_min. Here d = 3.
     """
     c_s_to_s = [[1, 0, 0], [1, 1, 1], [1, 0, 1]]
-    check(call(masks(c_s_to_s, [[1], [0], [0]], [0, 0, 1], [1])), [1, 0, 1], [1], [1])
+    assert_minimal(call(masks(c_s_to_s, [[1], [0], [0]], [0, 0, 1], [1])), [1, 0, 1], [1], [1])
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_one_step_of_parents_is_not_enough(call):
     """theta -> s_0 -> s_1 -> s_2 -> s_3 -> s_4 -> r: what happens at the far end still reaches the reward."""
     chain = np.eye(5, k=-1)  # s_j moves s_j+1
-    check(call(masks(chain, np.eye(5)[:, :1], [0, 0, 0, 0, 1], [])), [1] * 5, [1], [])
+    assert_minimal(call(masks(chain, np.eye(5)[:, :1], [0, 0, 0, 0, 1], [])), [1] * 5, [1], [])
     broken = chain.copy()
     broken[3, 2] = 0
-    check(call(masks(broken, np.eye(5)[:, :1], [0, 0, 0, 0, 1], [])), [0, 0, 0, 1, 1], [0], [])
+    assert_minimal(call(masks(broken, np.eye(5)[:, :1], [0, 0, 0, 0, 1], [])), [0, 0, 0, 1, 1], [0], [])
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_theta_of_irrelevant_states_is_irrelevant(call):
     """The first theta moves s_0 -> r, the second only s_1, which no reward ever sees, the third both."""
     got = call(masks([[1, 0], [1, 1]], [[1, 0, 1], [0, 1, 1]], [1, 0], [0, 1]))
-    check(got, [1, 0], [1, 0, 1], [0, 1])
+    assert_minimal(got, [1, 0], [1, 0, 1], [0, 1])
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_without_an_edge_to_the_reward_nothing_matters(call):
-    check(call(masks(np.ones((3, 3)), np.ones((3, 2)), [0, 0, 0], [0])), [0, 0, 0], [0, 0], [0])
+    assert_minimal(call(masks(np.ones((3, 3)), np.ones((3, 2)), [0, 0, 0], [0])), [0, 0, 0], [0, 0], [0])
 
 
 def test_masks_of_several_models_are_vmapped():
     one = masks([[1, 1], [0, 1]], [[0], [1]], [1, 0], [1])
     other = masks([[1, 0], [0, 1]], [[0], [1]], [1, 0], [0])
     both = jax.vmap(compact)(jax.tree.map(lambda x, y: jnp.stack([x, y]), one, other))
-    check(both, [[1, 1], [1, 0]], [[1], [0]], [[1], [0]])
+    assert_minimal(both, [[1, 1], [1, 0]], [[1], [0]], [[1], [0]])

@@ -110,7 +110,7 @@ def _chunk(vector: Vector, seed, state, first, theta, sources, view, config: Pol
 
 
 def _score(host, points, q, sources: Sources, view, config: PolicyConfig, key, seed) -> Array:
-    copies = max(1, EVALUATIONS[0] // len(points))
+    copies = max(1, EVALUATIONS // len(points))
     steps = config.evaluate_steps
     on_sources = returns(host, points, q, view, sources.theta, copies=copies, steps=steps, seed=seed).mean()
     if sources.imagined is None:

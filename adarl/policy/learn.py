@@ -53,7 +53,8 @@ class PolicyConfig:
     """Steps of such an evaluation, at most: a cart may drift for long before it leaves the track."""
 
 
-EVALUATIONS = 20, 60  # episodes a network is judged by, in the sources and in imagination, which is wider
+EVALUATIONS = 20  # episodes a network is judged by in the sources
+DREAMS = 60  # and in imagination, which is wider
 
 
 class Sources(eqx.Module):
@@ -228,7 +229,7 @@ def score_on_sources(q: Network, sources: Sources, view: View, config: PolicyCon
     domain = sources.domain
     assert domain is not None
     n_domains = sources.theta.theta_s.shape[0]
-    copies = max(2, -(-EVALUATIONS[0] // n_domains))
+    copies = max(2, -(-EVALUATIONS // n_domains))
     domains = np.repeat(np.arange(n_domains), copies)
 
     def one(key, theta, factors, wide):
@@ -253,8 +254,7 @@ def score_in_dreams(q: Network, sources: Sources, view: View, config: PolicyConf
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
         return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config, key_steps)
 
-    n = EVALUATIONS[1]
-    return jax.vmap(one)(jr.split(key, n), jnp.arange(n) < n // 2).mean()
+    return jax.vmap(one)(jr.split(key, DREAMS), jnp.arange(DREAMS) < DREAMS // 2).mean()
 
 
 def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key: PRNGKeyArray) -> Array:

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adarl.evaluate import statistics
-from adarl.evaluate.statistics import Cell
-from adarl.types import AdarlError
 
 SCORES = np.asarray([[0.0, 4.0], [1.0, 5.0], [2.0, 6.0], [7.0, 7.0]])
 
@@ -127,28 +125,3 @@ def test_clear_differences_need_few_seeds_and_none_need_more_than_there_are():
     faint = statistics.seeds_to_decide(rng.normal(0.6, 1.0, 30), rng.normal(size=30), rng=rng)
     assert clear is not None and faint is not None and clear < 12 < faint
     assert statistics.seeds_to_decide(np.ones(30), np.ones(30), rng=rng, most=50) is None
-
-
-CELLS = [
-    Cell(row, "20", method, seed, 10.0 * seed + len(row)) for row in ("G", "GM") for method in ("x", "y") for seed in (0, 1)
-]
-ROWS = [("G", "20"), ("GM", "20")]
-
-
-def test_matrix_by_hand():
-    np.testing.assert_array_equal(statistics.matrix(CELLS, "x", ROWS), [[1.0, 2.0], [11.0, 12.0]])
-    np.testing.assert_array_equal(statistics.matrix(CELLS[::-1], "y", ROWS[::-1]), [[2.0, 1.0], [12.0, 11.0]])
-
-
-@pytest.mark.parametrize(
-    ("cells", "method", "said"),
-    [
-        (CELLS[1:], "x", "Seed 0 of 'x' in G with 20 samples is missing"),
-        ([*CELLS, CELLS[0]], "x", "Seed 0 of 'x' in G with 20 samples stands twice"),
-        ([*CELLS[1:], Cell("G", "20", "x", 0, float("nan"))], "x", "has the score nan"),
-        (CELLS, "z", "no scores of 'z'"),
-    ],
-)
-def test_what_is_wrong_is_named(cells: list[Cell], method: str, said: str):
-    with pytest.raises(AdarlError, match=said):
-        statistics.matrix(cells, method, ROWS)

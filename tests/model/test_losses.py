@@ -56,7 +56,7 @@ def test_surprise_by_hand(p: float, nats: float):
 
 
 def test_a_rare_end_speaks_for_an_edge_that_the_reward_ignores():
-    """r is constant and the end comes with s_0 > 1: to r the edge is worth nothing, to `ended` all there is."""
+    """r is constant and the end comes with s_0 > 2: to r the edge is worth nothing, to `ended` all there is."""
     s = jr.normal(jr.key(0), (4, 500, 3))
     ended = s[..., 0] > 2.0
     zeros = jnp.zeros((4, 500))
@@ -66,7 +66,7 @@ def test_a_rare_end_speaks_for_an_edge_that_the_reward_ignores():
     end = lambda h: (h.reward.end.layers[0].weight, h.reward.end.layers[1].weight, h.reward.end.layers[2].weight)  # noqa: E731
     bias = lambda h: [layer.bias for layer in h.reward.end.layers]  # noqa: E731
     first = jnp.zeros((8, 5)).at[0, 0].set(20.0)
-    first_bias = jnp.zeros(8).at[0].set(-40.0)  # silu(20 (s_0 - 2)): nothing below the edge, much above it
+    first_bias = jnp.zeros(8).at[0].set(-40.0)  # relu(20 (s_0 - 2)): nothing below the edge, much above it
     knows = eqx.tree_at(end, plain, (first, jnp.zeros((8, 8)).at[0, 0].set(1.0), jnp.zeros((1, 8)).at[0, 0].set(3.0)))
     knows = eqx.tree_at(bias, knows, [first_bias, jnp.zeros(8), jnp.full((1,), -4.0)])
     knows = eqx.tree_at(lambda h: [layer.weight for layer in h.reward.pay.layers], knows, replace_fn=jnp.zeros_like)
