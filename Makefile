@@ -15,7 +15,9 @@ test: $(VENV)/ready  ## The gate: format, lint, types, tests, one smoke run of e
 
 bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/discount.py
-	.venv-bench/bin/python benchmarks/cartpole_mdp.py
+	.venv-bench/bin/python benchmarks/search.py
+	.venv-bench/bin/adarl table cartpole-mdp
+	.venv-bench/bin/adarl table distracted --samples 20 --methods adarl_star adarl
 	.venv-bench/bin/python benchmarks/identification.py
 	.venv-bench/bin/python benchmarks/gymnasium_envs.py
 	.venv-bench/bin/python benchmarks/killed.py

@@ -1,5 +1,6 @@
 """The command line: one function call a command."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 import adarl
-from adarl.config import Config
+from adarl import bench
+from adarl.config import METHODS, Config, Method
 from adarl.domains.family import families, family, unknown
 from adarl.experiment import run
 from adarl.progress import Progress
 from adarl.report import page
 from adarl.report.figures import method_name, samples_name
 from adarl.run.directory import RunDirectory
+from adarl.run.sweep import Told
 from adarl.types import AdarlError
 
 console = Console()
@@ -65,6 +68,28 @@ class Show:
     """A run directory."""
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Every method on every family of a table; writes raw scores, tables and figures. A second call continues."""
+
+    table: Annotated[str, tyro.conf.Positional]
+    """cartpole-mdp, or distracted."""
+    samples: tuple[str, ...] = ("50steps", "20", "50", "10000")
+    """What each target gives: `50steps` single steps, or `20`, `50`, `10000` trajectories of up to 40 steps."""
+    seeds: int = 30
+    """Policies of every method, each with its own target samples."""
+    methods: tuple[Method, ...] = METHODS
+    """Which methods."""
+    out: Path | None = None
+    """Where scores and tables go; results/TABLE unless given."""
+    runs: Path | None = None
+    """Where work is kept; runs/TABLE unless given."""
+    workers: int = os.cpu_count() or 1
+    """Processes at once."""
+    quick: bool = False
+    """3 seeds and a third of the updates: the same table in minutes, in folders of its own."""
+
+
 def do_run(command: Run) -> None:
     """`adarl run`."""
     chosen = family(command.family)
@@ -72,6 +97,36 @@ def do_run(command: Run) -> None:
     result = run(chosen, command.config, out, Progress(quiet=not console.is_terminal))
     print_summary(result.summary)
     console.print(f"\nReport: {result.report}", soft_wrap=True)
+
+
+def do_table(command: Bench) -> None:
+    """`adarl table`."""
+    name = f"{command.table}-quick" if command.quick else command.table
+    out, runs = command.out or Path("results") / name, command.runs or Path("runs") / name
+    with Progress(quiet=not console.is_terminal) as progress:
+        total = sum(job.work for job in bench.jobs_of(command.table, runs, **_asked(command)))
+        bar, shares = progress.stage(f"{name} (all)", round(100 * total)), {}
+
+        def hear(job: bench.Job, told: Told) -> None:
+            if told.stage.startswith("policy"):
+                shares[job] = job.work * min(told.share, 1.0)
+                bar(round(100 * sum(shares.values())))
+
+        def finished(job: bench.Job, done: int, jobs: int) -> None:
+            shares[job] = job.work
+            bar(round(100 * sum(shares.values())))
+            console.print(f"{done} of {jobs}: {job.entry.family} {job.method}")
+
+        about = {"out": out, "runs": runs, "workers": command.workers, "hear": hear, "finished": finished}
+        failed = bench.run_table(command.table, **_asked(command), **about)
+    if failed:
+        raise AdarlError(" ".join(failed))
+    console.print(f"\nScores: {out / 'scores.csv'}", soft_wrap=True)
+
+
+def _asked(command: Bench) -> dict[str, Any]:
+    seeds = min(command.seeds, 3) if command.quick else command.seeds
+    return {"samples": command.samples, "seeds": seeds, "methods": command.methods, "quick": command.quick}
 
 
 def do_families(command: Families) -> None:
@@ -177,12 +232,19 @@ def _number(text: str) -> float:
         raise AdarlError(f"The factor value {text!r} is not a number; write factors as gravity=15.") from None
 
 
-COMMANDS: dict[type, Callable[[Any], None]] = {Run: do_run, Families: do_families, Adapt: do_adapt, Show: do_show}
+COMMANDS: dict[type, Callable[[Any], None]] = {
+    Run: do_run,
+    Families: do_families,
+    Adapt: do_adapt,
+    Show: do_show,
+    Bench: do_table,
+}
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Families, tyro.conf.subcommand("families")]
     | Annotated[Adapt, tyro.conf.subcommand("adapt")]
     | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Bench, tyro.conf.subcommand("table")]
 )
 
 

@@ -4,16 +4,22 @@ In: a family and the user's choices. Out: `Config`, complete and checked.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from adarl.collect import CollectConfig
 from adarl.domains.family import Family, unknown
+from adarl.domains.host import Host
+from adarl.methods.cavia import CaviaConfig
+from adarl.methods.pearl import PearlConfig
 from adarl.model.fit import ModelConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.types import AdarlError
 
-Method = Literal["adarl_plus", "adarl"]
-METHODS: tuple[Method, ...] = ("adarl_plus", "adarl")
+Method = Literal["oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl", "adarl_plus"]
+METHODS: tuple[Method, ...] = get_args(Method)
+WITH_MODEL = ("adarl_star", "adarl", "adarl_plus")
+ON_HOSTS = WITH_MODEL
+"""What can learn from Gymnasium environments; the others step a simulator in the middle of an update."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Config:
     seeds: int = 4
     """Policies learned beside each other, each with its own target samples."""
     methods: tuple[Method, ...] = ("adarl_plus",)
-    """adarl_plus trains in imagined domains too; adarl is Algorithm 1 as printed."""
+    """adarl_plus trains in imagined domains too; adarl is Algorithm 1 as printed; the others are for comparison."""
     samples: tuple[str, ...] = ("50steps",)
     """What each target gives: `50steps` single steps, or `20`, `50`, `10000` trajectories of up to 40 steps."""
     episodes: int = 5
@@ -38,6 +44,10 @@ class Config:
     """The world model."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     """The policy."""
+    cavia: CaviaConfig = field(default_factory=CaviaConfig)
+    """CAVIA's context."""
+    pearl: PearlConfig = field(default_factory=PearlConfig)
+    """PEARL's encoder."""
 
 
 def n_samples(samples: str) -> tuple[int, bool]:
@@ -57,6 +67,8 @@ def resolve(family: Family, config: Config) -> Config:
     for method in config.methods:
         if method not in METHODS:
             raise AdarlError(unknown("method", method, METHODS))
+        if isinstance(family.domain, Host) and method not in ON_HOSTS:
+            raise AdarlError(f"{method!r} needs a simulator and cannot learn in {family.name!r}; {', '.join(ON_HOSTS)} can.")
     for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")

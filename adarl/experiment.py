@@ -16,17 +16,17 @@ import numpy as np
 
 from adarl import stages
 from adarl.agent import Agent, model_like
-from adarl.config import Config, resolve
+from adarl.config import WITH_MODEL, Config, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
-from adarl.graph import compact
+from adarl.methods.method import Method, Policy, Trained
 from adarl.model.world import WorldModel
-from adarl.network import Network
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.report import page
 from adarl.report.summary import Summary, summarise
 from adarl.run.directory import RunDirectory
+from adarl.types import AdarlError
 
 
 @dataclass(frozen=True)
@@ -39,56 +39,87 @@ class Result:
     report: Path
 
 
-def run(family: Family, config: Config, directory: str | Path, progress: Progress | None = None) -> Result:
-    """Algorithm 1."""
-    config = resolve(family, config)
-    progress = progress or Progress(quiet=True)
-    described = {"family": _describe(family), **dataclasses.asdict(config)}
+@dataclass(frozen=True)
+class Compared:
+    """What the stages of a run made, by method; policies by method, target and samples."""
+
+    methods: dict[str, Method]
+    trained: dict[str, Any]
+    policies: dict[tuple[str, str, str], Policy]
+    scores: list[dict[str, Any]]
+    curves: dict[str, Any]
+
+
+def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:
+    """Algorithm 1 for every method of `config`, stage by stage."""
     key_collect, key_model, key_policy, key_target, key_evaluate = jr.split(jr.key(config.seed), 5)
-    with RunDirectory(directory, described) as run, progress:
-        episodes = run.stage(
-            "collect",
-            lambda _: stages.record(family, family.sources, config, key_collect, progress),
-            lambda: stages.episodes_like(family, config),
+    sizes = (len(family.domain.state_names), family.domain.n_actions, len(family.sources))
+    episodes = run.stage(
+        "collect",
+        lambda _: stages.record(family, family.sources, config, key_collect, progress),
+        lambda: stages.episodes_like(family, config),
+    )
+    lesson = stages.lesson_of(family, episodes, config)
+    models: dict[str, WorldModel] = {}
+    for name, plan in stages.models_of(config).items():
+        models[name] = run.stage(
+            name,
+            lambda resume, plan=plan: stages.estimate_model(family, episodes, plan, key_model, resume, progress),
+            lambda plan=plan: model_like(*sizes, plan),
         )
-        model = run.stage(
-            "model",
-            lambda resume: stages.estimate_model(family, episodes, config, key_model, resume, progress),
-            lambda: model_like(len(family.domain.state_names), family.domain.n_actions, len(family.sources), config.model),
+    found = Compared({}, {}, {}, [], {})
+    for name in config.methods:
+        method = stages.method_of(name, lesson, models.get(stages.model_name(name)), config)
+        trained = run.stage(
+            f"policy_{name}",
+            lambda resume, name=name, method=method: stages.train(name, method, config, key_policy, resume, progress),
+            lambda method=method: method.trained_like(config.seeds),
         )
-        minimal = stages.sufficient(compact(model.masks))
-        view = View.of(minimal, model.scale.s_mean, model.scale.s_scale)
-        policies: dict[str, tuple[Network, jax.Array]] = {}
-        for method in config.methods:
-            policies[method] = run.stage(
-                f"policy_{method}",
-                lambda resume, method=method: stages.learn_policies(
-                    family, episodes, model, view, method, config, key_policy, resume, progress
-                ),
-                lambda: stages.policies_like(family, view, config),
+        found.methods[name], found.trained[name] = method, trained
+        found.curves[name] = _curve(method.curve(trained), config)
+        cells = [(target, samples) for target in family.targets for samples in config.samples]
+        bar = progress.stage(f"adapt ({name})", len(cells))
+        for i, (target, samples) in enumerate(cells):
+            found.policies[name, target, samples] = run.stage(
+                f"adapt_{name}_{list(family.targets).index(target)}_{samples}",
+                lambda _, it=(method, trained, target, samples): stages.adapt(*it, config, key_target, key_policy),
+                lambda method=method: method.policy_like(config.seeds),
             )
-        known = run.stage(
-            "adapt",
-            lambda _: stages.adapt_all(family, model, config, key_target, progress),
-            lambda: stages.known_like(family, config),
-        )
+            bar(i + 1)
         scores: Any = run.stage_json(
-            "scores", lambda _: stages.evaluate_all(family, view, policies, known, config, key_evaluate, progress)
+            f"scores_{name}",
+            lambda _, name=name, cells=cells: [
+                stages.evaluate(found.methods[name], found.policies[name, *cell], *cell, config, key_evaluate)
+                for cell in cells
+            ],
         )
-        seconds = {name: run.manifest(name)["seconds"] for name in run.finished}
-        agent = best_agent(model, view, *policies[config.methods[0]])
+        found.scores.extend({**row, "method": name} for row in scores)
+    return found
+
+
+def run(family: Family, config: Config, directory: str | Path, progress: Progress | None = None) -> Result:
+    """`compare`, then an agent of the first method and a report."""
+    config = resolve(family, config)
+    first = config.methods[0]
+    if first not in WITH_MODEL:
+        raise AdarlError(f"The first method is {first!r}; a report tells of a model, so it must be {', '.join(WITH_MODEL)}.")
+    progress = progress or Progress(quiet=True)
+    with RunDirectory(directory, described(family, config)) as run, progress:
+        found = compare(family, config, run, progress)
+        method: Any = found.methods[first]
+        agent = best_agent(method.model, method.view, found.trained[first])
         agent.save(run.path / "agent.npz")
-        curves = {method: _curve(curve, config) for method, (_, curve) in policies.items()}
+        known = {f"{target}/{samples}": p.told for (name, target, samples), p in found.policies.items() if name == first}
         summary = summarise(
             family,
-            model,
-            minimal,
+            method.model,
+            method.minimal,
             known,
-            curves,
-            scores,
+            found.curves,
+            found.scores,
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
-            seconds=seconds,
+            seconds={name: run.manifest(name)["seconds"] for name in run.finished},
             seed=config.seed,
             version=run.versions["adarl"],
         )
@@ -107,9 +138,9 @@ def fit_agent(family: Family, seed: int = 0, config: Config | None = None, direc
         return run(without_targets, config, Path(folder) / "run").agent
 
 
-def best_agent(model: WorldModel, view: View, q: Network, curve: jax.Array) -> Agent:
+def best_agent(model: WorldModel, view: View, trained: Trained) -> Agent:
     """The policy that did best on the sources."""
-    best = int(curve.max(1).argmax())
+    q, best = trained.q, int(trained.curve.max(1).argmax())
     return Agent(model, jax.tree.map(lambda x: x[best], q), view)
 
 
@@ -118,5 +149,7 @@ def _curve(curve: jax.Array, config: Config) -> dict[str, Any]:
     return {"updates": [every * (i + 1) for i in range(curve.shape[1])], "score": np.asarray(curve).tolist()}
 
 
-def _describe(family: Family) -> dict[str, Any]:
-    return {"name": family.name, "sources": [dict(p) for p in family.sources], "targets": dict(family.targets)}
+def described(family: Family, config: Config) -> dict[str, Any]:
+    """All that a run directory must agree on."""
+    about = {"name": family.name, "sources": [dict(p) for p in family.sources], "targets": dict(family.targets)}
+    return {"family": about, **dataclasses.asdict(config)}

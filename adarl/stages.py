@@ -6,29 +6,31 @@ In: a family, the results of earlier stages, the configuration, a key. Out: arra
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from adarl.adapt import Estimate, adapt, first_steps
+from adarl.adapt import first_steps
 from adarl.collect import collect, random_policy
-from adarl.config import Config, Method, n_samples
+from adarl.config import Config, n_samples
 from adarl.domains.family import Family, Point
 from adarl.domains.host import Host
 from adarl.evaluate.returns import returns_over_seeds
+from adarl.methods.adarl import AdaRL
+from adarl.methods.adarl_star import AdaRLStar, without_masks
+from adarl.methods.cavia import CAVIA
+from adarl.methods.method import Lesson, Method, Policy
+from adarl.methods.non_t import NonT
+from adarl.methods.oracle import Oracle
+from adarl.methods.pearl import PEARL
 from adarl.model import fit
 from adarl.model.world import WorldModel
-from adarl.network import Network
 from adarl.policy import host as host_policy
-from adarl.policy import learn
-from adarl.policy.imagine import Imagined
-from adarl.policy.learn import Sources
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.run.directory import Resume
-from adarl.types import Compact, Episodes, Theta
+from adarl.types import Episodes
 
 
 def record(family: Family, points: tuple[Point, ...], config: Config, key, progress: Progress) -> Episodes:
@@ -48,106 +50,63 @@ def record(family: Family, points: tuple[Point, ...], config: Config, key, progr
 
 
 def estimate_model(
-    family: Family, episodes: Episodes, config: Config, key, resume: Resume, progress: Progress
+    family: Family, episodes: Episodes, plan: fit.ModelConfig, key, resume: Resume, progress: Progress
 ) -> WorldModel:
     """Algorithm 1, line 2, second half: Eq. 1 from the recordings."""
-    bar = progress.stage("model", config.model.steps)
-    sizes = (len(family.domain.state_names), family.domain.n_actions, len(family.sources), config.model)
+    bar = progress.stage("model", plan.steps)
+    sizes = (len(family.domain.state_names), family.domain.n_actions, len(family.sources), plan)
     state = resume.load(lambda: fit.start(*sizes, jr.key(0)))
 
     def each(state: fit.FitState, terms) -> None:
         resume.save(state)
         bar(int(state.step))
 
-    return fit.fit(episodes, family.domain.n_actions, config.model, key, state=state, each=each)
+    return fit.fit(episodes, family.domain.n_actions, plan, key, state=state, each=each)
 
 
-def sufficient(minimal: Compact) -> Compact:
-    """Definition 1; all states where the recordings show no reward that depends on one, for nothing can then be left out."""
-    if bool(minimal.s_min.any()):
-        return minimal
-    return Compact(jnp.ones_like(minimal.s_min), jnp.ones_like(minimal.theta_s_min), minimal.theta_r_min)
+def models_of(config: Config) -> dict[str, fit.ModelConfig]:
+    """The models that the methods need, with their plans."""
+    plans = {"model": config.model, "model_star": without_masks(config.model)}
+    needed = {model_name(method) for method in config.methods}
+    return {name: plan for name, plan in plans.items() if name in needed}
 
 
-def sources_of(family: Family, episodes: Episodes, model: WorldModel, method: Method, config: Config) -> Sources:
-    """Where the policy practises: the sources, and for AdaRL+ imagined domains."""
-    domain = None if isinstance(family.domain, Host) else family.domain
-    factors = {} if domain is None else family.stack(family.sources)
-    flat = lambda s: s.reshape(-1, s.shape[-1])  # noqa: E731
-    if domain is None:  # A Gymnasium environment starts only as usual, but imagination can start wherever it was seen.
-        narrow, wide = flat(episodes.s[:, :, 0]), episodes.s[:, :, :-1][episodes.valid]
-    else:
-        n_wide = round(config.collect.wide * config.collect.trials)
-        narrow, wide = flat(episodes.s[:, n_wide:, 0]), flat(episodes.s[:, :n_wide, 0])
-        narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)
-    imagined = Imagined.of(model, narrow, wide, config.policy.beyond) if method == "adarl_plus" else None
-    return Sources(domain, factors, model.theta, imagined, jnp.where(episodes.valid, episodes.r, -jnp.inf).max())
+def model_name(method: str) -> str:
+    """Which model a method is built on; empty if on none."""
+    return {"adarl_star": "model_star", "adarl": "model", "adarl_plus": "model"}.get(method, "")
 
 
-def learn_policies(
-    family: Family,
-    episodes: Episodes,
-    model: WorldModel,
-    view: View,
-    method: Method,
-    config: Config,
-    key,
-    resume: Resume,
-    progress: Progress,
-) -> tuple[Network, jax.Array]:
-    """Algorithm 1, lines 4 to 19, for every seed."""
-    sources = sources_of(family, episodes, model, method, config)
-    keys, n_actions, domain = jr.split(key, config.seeds), family.domain.n_actions, family.domain
-    total = config.policy.learner.updates
-    if not isinstance(domain, Host):
-        bar = progress.stage(f"policy ({method})", total)
-        fresh = lambda: eqx.filter_vmap(lambda k: learn.start(sources, view, n_actions, config.policy, k))(keys)  # noqa: E731
-
-        def each(states, updates: int) -> None:
-            resume.save((states, updates))
-            bar(updates)
-
-        resumed = resume.load(lambda: (fresh(), 0))
-        return learn.learn(sources, view, n_actions, config.policy, keys, resumed=resumed, each=each)
-
-    bar = progress.stage(f"policy ({method})", total * config.seeds)
-    one = lambda: learn.start(sources, view, n_actions, config.policy, keys[0])  # noqa: E731
-    resumed = resume.load(lambda: (policies_like(family, view, config), one(), 0, 0))
-    done, state, first, updates = resumed if resumed is not None else (None, None, 0, 0)
-    learned = [] if done is None else [jax.tree.map(lambda x, i=i: x[i], done) for i in range(first)]
-    for i in range(first, config.seeds):
-
-        def each_host(state, updates: int, i=i) -> None:
-            filled = [*learned, *[(state.chosen, state.curve)] * (config.seeds - len(learned))]
-            resume.save((_stack(filled), state, i, updates))
-            bar(i * total + updates)
-
-        begun = (state, updates) if state is not None and i == first else None
-        learned.append(
-            host_policy.learn(domain, family.sources, sources, view, config.policy, keys[i], resumed=begun, each=each_host)
-        )
-    return _stack(learned)
+def lesson_of(family: Family, episodes: Episodes, config: Config) -> Lesson:
+    """What every method is given."""
+    n_wide = 0 if isinstance(family.domain, Host) else round(config.collect.wide * config.collect.trials)
+    return Lesson(family, episodes, n_wide, config.policy)
 
 
-def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Config) -> Method:
+    """A method by its name; the model is that of `estimate_model`."""
+    if model is not None:
+        return AdaRLStar(lesson, model) if name == "adarl_star" else AdaRL(lesson, model, imagined=name == "adarl_plus")
+    plain = {"oracle": Oracle, "non_t": NonT}
+    if name in plain:
+        return plain[name](lesson)
+    return CAVIA(lesson, config.cavia) if name == "cavia" else PEARL(lesson, config.pearl)
 
 
-def adapt_all(family: Family, model: WorldModel, config: Config, key, progress: Progress) -> dict[str, Estimate]:
-    """Algorithm 1, lines 20 and 21: theta of every target, for every seed from its own samples."""
-    known: dict[str, Estimate] = {}
-    bar = progress.stage("adapt", len(family.targets) * len(config.samples) * config.seeds)
-    done = 0
-    for t, (target, point) in enumerate(family.targets.items()):
-        for samples in config.samples:
-            estimates = []
-            for i in range(config.seeds):
-                key_samples = jr.fold_in(jr.fold_in(key, t), i)
-                estimates.append(adapt(model, target_samples(family, point, samples, config, key_samples)))
-                done += 1
-                bar(done)
-            known[f"{target}/{samples}"] = _stack(estimates)
-    return known
+def train(name: str, method: Method, config: Config, key, resume: Resume, progress: Progress) -> Any:
+    """Algorithm 1, lines 4 to 19, or what stands there in another method, for every seed."""
+    bar = progress.stage(f"policy ({name})", config.policy.learner.updates)
+    trained = method.train(jr.split(key, config.seeds), resume, bar)
+    bar(config.policy.learner.updates)
+    return trained
+
+
+def adapt(method: Method, trained: Any, target: str, samples: str, config: Config, key, key_policy) -> Policy:
+    """Algorithm 1, lines 20 and 21: what acts in a target. Every seed has its own samples, the same in every method."""
+    family = method.lesson.family
+    point, at = family.targets[target], list(family.targets).index(target)
+    each = [jr.fold_in(jr.fold_in(key, at), i) for i in range(config.seeds)]
+    seen = [target_samples(family, point, samples, config, one) for one in each]
+    return method.adapt(trained, target, seen, jr.split(key_policy, config.seeds))
 
 
 def target_samples(family: Family, point: Point, samples: str, config: Config, key) -> Episodes:
@@ -159,32 +118,17 @@ def target_samples(family: Family, point: Point, samples: str, config: Config, k
     return first_steps(episodes, number) if single else episodes
 
 
-def evaluate_all(
-    family: Family, view: View, policies: dict, known: dict[str, Estimate], config: Config, key, progress: Progress
-) -> list[dict[str, Any]]:
-    """The score of every method in every target."""
-    rows = []
-    bar = progress.stage("evaluate", len(policies) * len(known))
-    for method, (q, _) in policies.items():
-        for at, (name, estimate) in enumerate(known.items()):
-            target, samples = name.split("/")
-            point = family.targets[target]
-            scores = score(family, point, q, view, estimate.theta, config, jr.fold_in(key, at))
-            rows.append(
-                {
-                    "target": target,
-                    "factors": dict(point),
-                    "method": method,
-                    "samples": samples,
-                    "scores": [float(s) for s in scores],
-                }
-            )
-            bar(len(rows))
-    return rows
+def evaluate(method: Method, policy: Policy, target: str, samples: str, config: Config, key) -> dict[str, Any]:
+    """The score of every seed in a target, from the same starts in every method and after any number of samples."""
+    family = method.lesson.family
+    at = list(family.targets).index(target)
+    scores = score(family, family.targets[target], policy, method.view, config, jr.fold_in(key, at))
+    return {"target": target, "factors": dict(family.targets[target]), "samples": samples, "scores": scores.tolist()}
 
 
-def score(family: Family, point: Point, q: Network, view: View, theta: Theta, config: Config, key) -> np.ndarray:
-    """Mean return a seed; q and theta have a leading seed axis."""
+def score(family: Family, point: Point, policy: Policy, view: View, config: Config, key) -> np.ndarray:
+    """Mean return a seed."""
+    q, theta = policy.q, policy.told.theta
     domain = family.domain
     if not isinstance(domain, Host):
         factors = {name: value[0] for name, value in family.stack((point,)).items()}
@@ -205,17 +149,3 @@ def episodes_like(family: Family, config: Config) -> Episodes:
     shape = (len(family.sources), config.collect.trials, config.collect.steps)
     s = jnp.zeros((*shape[:2], shape[2] + 1, len(family.domain.state_names)))
     return Episodes(s, jnp.zeros(shape, jnp.int32), jnp.zeros(shape), jnp.zeros(shape, bool), jnp.zeros(shape, bool))
-
-
-def policies_like(family: Family, view: View, config: Config) -> tuple[Network, jax.Array]:
-    """The shape of `learn_policies`' answer."""
-    hidden = config.policy.learner.hidden
-    make = lambda k: Network((view.size, hidden, hidden, family.domain.n_actions), "relu", key=k)  # noqa: E731
-    n_evaluations = config.policy.learner.updates // config.policy.evaluate_every
-    return eqx.filter_vmap(make)(jr.split(jr.key(0), config.seeds)), jnp.zeros((config.seeds, n_evaluations))
-
-
-def known_like(family: Family, config: Config) -> dict[str, Estimate]:
-    """The shape of `adapt_all`'s answer."""
-    theta = Theta(jnp.zeros((config.seeds, config.model.theta_s)), jnp.zeros((config.seeds, config.model.theta_r)))
-    return {f"{t}/{s}": Estimate(theta, theta) for t in family.targets for s in config.samples}

@@ -54,7 +54,7 @@ def main() -> None:
         subprocess.run(command(killed), check=True, stdout=subprocess.DEVNULL)
         same = {
             name: (whole / name).read_bytes() == (killed / name).read_bytes()
-            for name in ("scores.json", "model.npz", "policy_adarl_plus.npz", "adapt.npz")
+            for name in ("scores_adarl_plus.json", "model.npz", "policy_adarl_plus.npz", "adapt_adarl_plus_0_50steps.npz")
         }
     result = {"command": "python benchmarks/killed.py", "identical": same, "kills": kills}
     path = Path("results/killed.json")

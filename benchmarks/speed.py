@@ -22,7 +22,7 @@ from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[re
 
 from adarl.domains.cartpole import CartPole
 from adarl.policy import learn
-from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig, Sources
 from adarl.policy.view import View
 from adarl.types import Theta
@@ -41,17 +41,19 @@ class Ours:
     def __init__(self):
         no_theta = Theta(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
         factors = {name: jnp.full((1,), value) for name, value in GYMNASIUM.defaults.items()}
-        self.sources = Sources(GYMNASIUM, factors, no_theta, None, jnp.float32(1.0))
+        self.sources = Sources(GYMNASIUM, factors, 1, None, jnp.float32(1.0))
+        self.algorithm = DoubleDQN(CONFIG.learner, no_theta)
         self.view = View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (), ())
         keys = jr.split(jr.key(0), SEEDS)
-        begin = lambda key: learn.start(self.sources, self.view, 2, CONFIG, key)  # noqa: E731
+        begin = lambda key: learn.start(self.sources, self.algorithm, self.view, 2, CONFIG, key)  # noqa: E731
         self.states, self.keys = jax.device_put((jax.vmap(begin)(keys), keys), learn.shared_out(SEEDS))
         self.updates = 0
         self.advance()  # compiles
 
     def advance(self) -> None:
         """`UPDATES` updates of every seed."""
-        self.states = learn.advance(self.states, jnp.int32(self.updates), self.keys, self.sources, self.view, CONFIG)
+        shared = (self.keys, self.sources, self.algorithm, self.view, CONFIG)
+        self.states = learn.advance(self.states, jnp.int32(self.updates), *shared)
         jax.block_until_ready(self.states)
         self.updates += UPDATES
 

@@ -12,6 +12,7 @@ import adarl
 from adarl import AdarlError, Agent, Config, Family, stages
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
+from adarl.methods.adarl import sources_of
 from adarl.model.fit import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
@@ -106,7 +107,7 @@ def test_a_discount_of_zero_is_the_familys(own: Family):
 
 def test_imagination_of_a_host_starts_wherever_it_was_seen(own: Family, agent: Agent):
     episodes = stages.record(own, own.sources, TINY, jr.key(0), Progress(quiet=True))
-    sources = stages.sources_of(own, episodes, agent.model, "adarl_plus", TINY)
+    sources = sources_of(stages.lesson_of(own, episodes, TINY), agent.model, imagined=True)
     assert sources.imagined is not None and sources.domain is None
     seen = np.asarray(episodes.s[:, :, :-1])[np.asarray(episodes.valid)]
     np.testing.assert_array_equal(sources.imagined.wide, seen)

@@ -19,7 +19,7 @@ PATH = (
     "policy",
     "adapt",
     "agent",
-    "baselines",
+    "methods",
     "evaluate",
     "report",
     "progress",
@@ -27,9 +27,10 @@ PATH = (
     "run",
     "stages",
     "experiment",
+    "bench",
     "cli",
 )
-RUNS = ("agent", "stages", "experiment", "cli")
+RUNS = ("agent", "stages", "experiment", "bench", "cli")
 """Who may know of run directories, `agent` although it stands left of them: it saves and loads itself."""
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.parent != ROOT or p.stem != "__init__")
 

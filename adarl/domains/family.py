@@ -142,15 +142,16 @@ def _families() -> list[Family]:
         ),
         # Every step counts here, not only the last: looking less far ahead is learned sooner.
         replace(target, domain=CartPole(follow=True), discount=0.97, score="return"),
-        Family(
-            "cartpole-distracted",
-            CartPole(distractors=4),
-            ("gravity", "drift"),
-            tuple({"gravity": g, "drift": d} for g, d in product(GRAVITIES, (-2.0, 0.0, 2.0))),
-            {"in": {"gravity": 15.0, "drift": 1.0}, "out": {"gravity": 55.0, "drift": 3.0}},
-            score=STEPS,
-        ),
+        _distracted("cartpole-distracted", 4),
+        _distracted("cartpole-distracted-16", 16),
     ]
+
+
+def _distracted(name: str, n: int) -> Family:
+    """Gravity changes, and something that moves only `n` dimensions that nothing reads."""
+    points = tuple({"gravity": g, "drift": d} for g, d in product(GRAVITIES, (-2.0, 0.0, 2.0)))
+    targets = {"in": {"gravity": 15.0, "drift": 1.0}, "out": {"gravity": 55.0, "drift": 3.0}}
+    return Family(name, CartPole(distractors=n), ("gravity", "drift"), points, targets, score=STEPS)
 
 
 def families() -> dict[str, Family]:

@@ -30,6 +30,12 @@ def draw(key: PRNGKeyArray, mixture: Mixture) -> Float[Array, ""]:
     return mixture.mean[m] + mixture.scale[m] * jr.normal(key_noise)
 
 
+def without_rare(mixture: Mixture) -> Mixture:
+    """Only components at least half as likely as the likeliest: a rare one is the model's doubt, not the plant's chance."""
+    doubtful = mixture.logits < mixture.logits.max() - jnp.log(2.0)
+    return mixture._replace(logits=jnp.where(doubtful, -jnp.inf, mixture.logits))
+
+
 def from_raw(
     raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float, apart: float
 ) -> Mixture:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.model.heads import RewardHead
 from adarl.model.masks import into_reward, into_states
-from adarl.model.mixture import Mixture, draw, log_prob
+from adarl.model.mixture import Mixture, draw, log_prob, without_rare
 from adarl.model.transition import TransitionHead, head_inputs
 from adarl.types import Masks, Step, Theta, Transition
 
@@ -68,14 +68,14 @@ class WorldModel(eqx.Module):
 
         def increment(head, parents, key):
             inputs, c_theta = head_inputs(s, a, parents)
-            return draw(key, head(inputs, theta.theta_s * c_theta))
+            return draw(key, without_rare(head(inputs, theta.theta_s * c_theta)))
 
         increments = eqx.filter_vmap(increment)(self.heads.transition, into_states(self.masks), keys)
         either, log_odds = self.heads.reward(s, a, theta.theta_r, into_reward(self.masks))
         ended = log_odds > 0
         return Step(
             s_tm1 + self.scale.increment_scale * increments,
-            self.scale.r_mean + self.scale.r_scale * draw(key_r, given(either, ended)),
+            self.scale.r_mean + self.scale.r_scale * draw(key_r, without_rare(given(either, ended))),
             ended,
         )
 

@@ -1,11 +1,13 @@
 """Double DQN (van Hasselt, Guez and Silver, 2016) on (s_min, theta_min), as pure functions.
 
-In: experience. Out: an action-value network Q(x, a) with x = (s_min, theta_min).
+In: experience. Out: an action-value network Q(x, a) with x = (s_min, theta_min). `DoubleDQN` is the algorithm as the loop of
+`learn.py` calls it; methods that learn more than Q stand beside it in `methods/`.
 
 Departs from the paper: Algorithm 1 prints the plain maximum; the text says Double DQN, which is what stands here. The target
 network follows slowly instead of being copied, and the acting network is an average of the last iterates.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,9 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.network import Network
+from adarl.policy import replay
 from adarl.policy.replay import Experience
+from adarl.types import Theta
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,13 @@ class DoubleDQNConfig:
 class Learner(eqx.Module):
     """Everything an update changes."""
 
-    q: Network
-    q_target: Network
-    q_average: Network
+    q: Any
+    """A network, or a module that acts like one and holds more that is learned."""
+    q_target: Any
+    q_average: Any
     optimiser: Any
+    told: Theta
+    """What the policy is told of every source."""
 
 
 def optimiser(config: DoubleDQNConfig) -> optax.GradientTransformation:
@@ -52,10 +59,35 @@ def optimiser(config: DoubleDQNConfig) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(config.learning_rate, config.updates, alpha=0.05))
 
 
-def start(n_inputs: int, n_actions: int, config: DoubleDQNConfig, key: PRNGKeyArray) -> Learner:
-    """A fresh learner."""
-    q: Any = Network((n_inputs, config.hidden, config.hidden, n_actions), "relu", key=key)
-    return Learner(q, q, q, optimiser(config).init(q))
+class DoubleDQN(eqx.Module):
+    """The algorithm of AdaRL: theta is given, Q alone is learned."""
+
+    config: DoubleDQNConfig = eqx.field(static=True)
+    theta: Theta
+    """One row a source."""
+
+    def start(self, n_inputs: int, n_actions: int, key: PRNGKeyArray) -> Learner:
+        """A fresh learner."""
+        return fresh(network(n_inputs, n_actions, self.config, key), self.theta, self.config)
+
+    def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
+        """One update from a ring into which `count` blocks were written."""
+        batch = replay.sample(key, ring, count, block, self.config.batch)
+        return step(learner, lambda q: (loss(q, learner.q_target, batch, self.config.discount), self.theta), self.config)
+
+    def told(self, q: Network, key: PRNGKeyArray) -> Theta:
+        """What this network is told of every source."""
+        return self.theta
+
+
+def network(n_inputs: int, n_actions: int, config: DoubleDQNConfig, key: PRNGKeyArray) -> Network:
+    """Q, the same for every method."""
+    return Network((n_inputs, config.hidden, config.hidden, n_actions), "relu", key=key)
+
+
+def fresh(q: Any, told: Theta, config: DoubleDQNConfig) -> Learner:
+    """A learner that has learned nothing yet."""
+    return Learner(q, q, q, optimiser(config).init(q), told)
 
 
 def shaped(r: Float[Array, ""], ended: Bool[Array, ""], best: Float[Array, ""], discount: float) -> Float[Array, ""]:
@@ -90,14 +122,15 @@ def loss(q: Network, q_target: Network, batch: Experience, discount: float) -> F
     return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target)).mean()
 
 
-def update(learner: Learner, batch: Experience, config: DoubleDQNConfig) -> Learner:
-    """One step of Adam; the target and the average follow."""
+def step(learner: Learner, loss_of: Callable[[Any], tuple[Array, Theta]], config: DoubleDQNConfig) -> Learner:
+    """One step of Adam down the loss; the target and the average follow. With the loss comes what is told of the sources."""
     old: Any = learner
-    gradient = jax.grad(loss)(old.q, old.q_target, batch, config.discount)
+    gradient, told = jax.grad(loss_of, has_aux=True)(old.q)
     change, memory = optimiser(config).update(gradient, old.optimiser, old.q)
     q: Any = optax.apply_updates(old.q, change)
     follow: Any = optax.incremental_update
-    return Learner(q, follow(q, old.q_target, 1 - config.discount), follow(q, old.q_average, config.average_rate), memory)
+    average = follow(q, old.q_average, config.average_rate)
+    return Learner(q, follow(q, old.q_target, 1 - config.discount), average, memory, told)
 
 
 def act(key: PRNGKeyArray, q: Network, x: Float[Array, " input"], epsilon: Float[Array, ""]) -> Int[Array, ""]:

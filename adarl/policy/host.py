@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from adarl.domains.host import Host, Point, Vector
 from adarl.network import Network
 from adarl.policy import double_dqn
+from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.learn import (
     EVALUATIONS,
     LearnState,
@@ -43,10 +44,12 @@ def act(q: Network, view: View, s: Float[Array, "env state"], theta: Theta, eps:
 
 
 @eqx.filter_jit
-def absorb(state: LearnState, s, a, answer: Step, theta: Theta, step, sources: Sources, view, config, key) -> LearnState:
+def absorb(
+    state: LearnState, s, a, answer: Step, theta: Theta, step, sources: Sources, algorithm: DoubleDQN, view, config, key
+) -> LearnState:
     """What `learn.practise` does after the environments have answered."""
     one = lambda s, a, r, t: experienced(view, s, a, r, t, sources.best, config)  # noqa: E731
-    return rehearse(state, jax.vmap(one)(s, a, answer, theta), step, sources, view, config, key)
+    return rehearse(state, jax.vmap(one)(s, a, answer, theta), step, sources, algorithm, view, config, key)
 
 
 def returns(
@@ -72,31 +75,32 @@ def learn(
     host: Host,
     points: Sequence[Point],
     sources: Sources,
+    algorithm: DoubleDQN,
     view: View,
     config: PolicyConfig,
     key: PRNGKeyArray,
     *,
     resumed: tuple[LearnState, int] | None = None,
     each: Callable[[LearnState, int], None] = lambda state, updates: None,
-) -> tuple[Network, Float[Array, " evaluation"]]:
+) -> LearnState:
     """One policy. `each` is called after every evaluation; what it was given continues the work."""
     key_start, key_steps, key_score = jr.split(key, 3)
     seed = int(jr.randint(jr.fold_in(key, 0), (), 0, 2**31 - 1))
-    state, updates = resumed or (start(sources, view, host.n_actions, config, key_start), 0)
+    state, updates = resumed or (start(sources, algorithm, view, host.n_actions, config, key_start), 0)
     domains = assign(sources, config)
-    theta = jax.tree.map(lambda t: t[domains], sources.theta)
+    theta = jax.tree.map(lambda t: t[domains], algorithm.theta)
     with host.open(points, len(domains) // len(points)) as vector:
         while updates < config.learner.updates:
-            state = _chunk(vector, seed + updates, state, updates, theta, sources, view, config, key_steps)
-            value = _score(host, points, state.learner.q_average, sources, view, config, key_score, seed)
+            state = _chunk(vector, seed + updates, state, updates, theta, sources, algorithm, view, config, key_steps)
+            value = _score(host, points, state.learner.q_average, sources, algorithm, view, config, key_score, seed)
             at = jnp.int32(updates // config.evaluate_every)
             state = choose(state, state.learner.q_average, value, at)
             updates += config.evaluate_every
             each(state, updates)
-    return state.chosen, state.curve
+    return state
 
 
-def _chunk(vector: Vector, seed, state, first, theta, sources, view, config: PolicyConfig, key) -> LearnState:
+def _chunk(vector: Vector, seed, state, first, theta, sources, algorithm, view, config: PolicyConfig, key) -> LearnState:
     s = vector.reset(seed)
     for step in range(first, first + config.evaluate_every):
         key_act, key_rehearse = jr.split(jr.fold_in(key, step))
@@ -104,15 +108,15 @@ def _chunk(vector: Vector, seed, state, first, theta, sources, view, config: Pol
         a = act(state.learner.q, view, jnp.asarray(s), theta, epsilon(now, config), key_act)
         answer = vector.step(np.asarray(a))
         step_ = Step(jnp.asarray(answer.s), jnp.asarray(answer.r), jnp.asarray(answer.ended))
-        state = absorb(state, jnp.asarray(s), a, step_, theta, now, sources, view, config, key_rehearse)
+        state = absorb(state, jnp.asarray(s), a, step_, theta, now, sources, algorithm, view, config, key_rehearse)
         s = answer.start
     return state
 
 
-def _score(host, points, q, sources: Sources, view, config: PolicyConfig, key, seed) -> Array:
+def _score(host, points, q, sources: Sources, algorithm: DoubleDQN, view, config: PolicyConfig, key, seed) -> Array:
     copies = max(1, EVALUATIONS // len(points))
     steps = config.evaluate_steps
-    on_sources = returns(host, points, q, view, sources.theta, copies=copies, steps=steps, seed=seed).mean()
+    on_sources = returns(host, points, q, view, algorithm.theta, copies=copies, steps=steps, seed=seed).mean()
     if sources.imagined is None:
         return jnp.float32(on_sources)
     return (jnp.float32(on_sources) + eqx.filter_jit(score_in_dreams)(q, sources, view, config, key)) / 2

@@ -5,16 +5,16 @@ A policy that saw five thetas knows nothing of a sixth; the model provides it fo
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
-from scipy.spatial import Delaunay, QhullError
 
 from adarl.model.world import WorldModel
 from adarl.types import Step, Theta
 
-POINTS = 4096  # thetas that stand for a hull
+POINTS = 4096  # thetas drawn around the sources
 
 
 class Imagined(eqx.Module):
@@ -36,6 +36,11 @@ class Imagined(eqx.Module):
         theta = model.theta
         return cls(model, narrow, wide, around(theta.theta_s, beyond), around(theta.theta_r, beyond), beyond)
 
+    @property
+    def outermost(self) -> Theta:
+        """The thetas of the sources, stretched to where imagination ends: the hardest domains are among them."""
+        return jax.tree.map(lambda theta: stretched(theta, self.beyond), self.model.theta)
+
     def draw_theta(self, key: PRNGKeyArray) -> Theta:
         """A theta between or beyond the sources."""
         key_s, key_r = jr.split(key)
@@ -54,38 +59,35 @@ class Imagined(eqx.Module):
         return self.model.draw(key, s_tm1, a_tm1, theta)
 
 
-def box(theta: Float[Array, "domain theta"], beyond: float) -> tuple[Array, Array]:
-    """How far imagination goes: past the outermost source, by `beyond` times its distance from the median source.
+def stretched(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "domain theta"]:
+    """The sources moved away from their median by 1 + `beyond`.
 
     The two sides differ, because sources that crowd on one side say that little changes there.
     """
     middle = jnp.median(theta, axis=0)
-    low, high = theta.min(0), theta.max(0)
-    return low - beyond * (middle - low), high + beyond * (high - middle)
+    return middle + (1 + beyond) * (theta - middle)
+
+
+def box(theta: Float[Array, "domain theta"], beyond: float) -> tuple[Array, Array]:
+    """How far imagination goes in every dimension."""
+    outer = stretched(theta, beyond)
+    return outer.min(0), outer.max(0)
 
 
 def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "point theta"] | None:
-    """Thetas spread evenly over the hull of the sources, stretched about their median by 1 + `beyond`.
+    """Thetas around the sources: between two of them, and up to 1 + `beyond` times as far from the median.
 
-    theta is known up to a linear map only; a hull does not care, while the corners of a box may hold what no plant does.
-    None where the hull is the box: where the sources differ along one dimension or fill none.
+    They are as dense as the sources are, for theta is known up to a linear map only: where sources crowd, little of it
+    means much. None where theta has one dimension that changes, which is better filled evenly.
     """
     points = np.asarray(theta, np.float64)
-    moving = np.flatnonzero(np.ptp(points, axis=0) > 1e-6)
-    if len(moving) < 2:
-        return None
-    middle = np.median(points, axis=0)
-    stretched = middle + (1 + beyond) * (points - middle)
-    try:
-        hull = Delaunay(stretched[:, moving])
-    except QhullError:  # the sources lie on a line
+    if (np.ptp(points, axis=0) > 1e-6).sum() < 2:
         return None
     rng = np.random.default_rng(0)
-    kept = np.zeros((0, points.shape[1]))
-    while len(kept) < POINTS:
-        drawn = rng.uniform(stretched.min(0), stretched.max(0), (POINTS, points.shape[1]))
-        kept = np.concatenate([kept, drawn[hull.find_simplex(drawn[:, moving]) >= 0]])
-    return jnp.asarray(kept[:POINTS], jnp.float32)
+    one, other = points[rng.integers(len(points), size=(2, POINTS))]
+    share, reach = rng.uniform(size=(POINTS, 1)), (1 + beyond) * np.sqrt(rng.uniform(size=(POINTS, 1)))
+    middle = np.median(points, axis=0)
+    return jnp.asarray(middle + reach * (share * one + (1 - share) * other - middle), jnp.float32)
 
 
 def _drawn(key: PRNGKeyArray, theta: Float[Array, "domain theta"], points: Array | None, beyond: float) -> Array:

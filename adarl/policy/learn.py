@@ -1,11 +1,13 @@
 """Algorithm 1, lines 4 to 19: Double DQN over all sources at once, one scan, seeds on a vmapped axis.
 
-In: the sources with their thetas, the minimal representation, and for AdaRL+ the learned model. Out: one Q a seed, chosen by
-its score on the sources, and the learning curves.
+In: the sources, the algorithm, what the policy sees, and for AdaRL+ the learned model. Out: one Q a seed, chosen by its
+score on the sources, and the learning curves. Every method goes through this loop: the same environments, exploration,
+replay, number of updates and choice.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -16,7 +18,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
-from adarl.network import Network
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.imagine import Imagined
@@ -57,6 +58,22 @@ EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
 
 
+class Algorithm(Protocol):
+    """How a batch changes what is learned, and what the policy is told of each source."""
+
+    def start(self, n_inputs: int, n_actions: int, key: PRNGKeyArray) -> Learner:
+        """A fresh learner."""
+        ...
+
+    def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
+        """One update from a ring into which `count` blocks of experience were written."""
+        ...
+
+    def told(self, q: Any, key: PRNGKeyArray) -> Theta:
+        """What `q` is told of every source when it is evaluated."""
+        ...
+
+
 class Sources(eqx.Module):
     """Where the policy may practise."""
 
@@ -64,8 +81,7 @@ class Sources(eqx.Module):
     """None where the sources are Gymnasium environments."""
     factors: Factors
     """Arrays over the source domains."""
-    theta: Theta
-    """One row a source domain."""
+    n_domains: int = eqx.field(static=True)
     imagined: Imagined | None
     """For AdaRL+."""
     best: Float[Array, ""]
@@ -73,11 +89,12 @@ class Sources(eqx.Module):
 
 
 class Worlds(eqx.Module):
-    """Environments under way, each with its state, its age and its own factors."""
+    """Environments under way, each with its state and its age."""
 
     s: Float[Array, "env state"]
     age: Int[Array, " env"]
-    theta: Theta
+    theta: Theta | None
+    """Of imagined ones. What is told of a source may change with the learner."""
 
 
 class LearnState(eqx.Module):
@@ -87,21 +104,22 @@ class LearnState(eqx.Module):
     ring: Experience
     real: Worlds | None
     imagined: Worlds | None
-    chosen: Network
+    chosen: Any
     chosen_score: Float[Array, ""]
     curve: Float[Array, " evaluation"]
 
 
 def assign(sources: Sources, config: PolicyConfig) -> Int[np.ndarray, " env"]:
     """The source domain of every real environment."""
-    n_domains = sources.theta.theta_s.shape[0]
-    return np.repeat(np.arange(n_domains), -(-config.environments // n_domains))
+    return np.repeat(np.arange(sources.n_domains), -(-config.environments // sources.n_domains))
 
 
-def start(sources: Sources, view: View, n_actions: int, config: PolicyConfig, key: PRNGKeyArray) -> LearnState:
+def start(
+    sources: Sources, algorithm: Algorithm, view: View, n_actions: int, config: PolicyConfig, key: PRNGKeyArray
+) -> LearnState:
     """The first state of the loop for one seed."""
     key_learner, key_real, key_imagined = jr.split(key, 3)
-    learner = double_dqn.start(view.size, n_actions, config.learner, key_learner)
+    learner = algorithm.start(view.size, n_actions, key_learner)
     domains = assign(sources, config)
     real = None if sources.domain is None else _begin(sources, domains, key_real)
     imagined = None if sources.imagined is None else _dream(sources.imagined, key_imagined, len(domains))
@@ -117,7 +135,7 @@ def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray
     factors = jax.tree.map(lambda f: f[domains], sources.factors)
     keys = jr.split(key, len(domains))
     s = jax.vmap(lambda k, f: domain.reset(k, f, jnp.bool_(False)))(keys, factors)
-    return Worlds(s, jnp.zeros(len(domains), jnp.int32), jax.tree.map(lambda t: t[domains], sources.theta))
+    return Worlds(s, jnp.zeros(len(domains), jnp.int32), None)
 
 
 def _dream(world: Imagined, key: PRNGKeyArray, n: int) -> Worlds:
@@ -137,14 +155,20 @@ def epsilon(step: Int[Array, ""], config: PolicyConfig) -> Float[Array, ""]:
 
 
 def practise(
-    state: LearnState, step: Int[Array, ""], sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray
+    state: LearnState,
+    step: Int[Array, ""],
+    sources: Sources,
+    algorithm: Algorithm,
+    view: View,
+    config: PolicyConfig,
+    key: PRNGKeyArray,
 ) -> LearnState:
     """One step in every source environment, then a rehearsal."""
     key_real, key_rehearse = jr.split(jr.fold_in(key, step))
     eps = epsilon(step, config)
     domain, real = sources.domain, state.real
     assert domain is not None and real is not None
-    factors = jax.tree.map(lambda f: f[assign(sources, config)], sources.factors)
+    here = lambda tree: jax.tree.map(lambda x: x[assign(sources, config)], tree)  # noqa: E731
 
     def one(key, s, age, theta, factors):
         key_act, key_step, key_wide, key_reset = jr.split(key, 4)
@@ -154,9 +178,9 @@ def practise(
         return _settle(s, a, answer, age, start, theta, sources, view, config)
 
     keys = jr.split(key_real, real.age.shape[0])
-    new, real = jax.vmap(one)(keys, real.s, real.age, real.theta, factors)
-    state = eqx.tree_at(lambda s: s.real, state, real)
-    return rehearse(state, new, step, sources, view, config, key_rehearse)
+    new, s, age = jax.vmap(one)(keys, real.s, real.age, here(state.learner.told), here(sources.factors))
+    state = eqx.tree_at(lambda s: s.real, state, Worlds(s, age, None))
+    return rehearse(state, new, step, sources, algorithm, view, config, key_rehearse)
 
 
 def rehearse(
@@ -164,6 +188,7 @@ def rehearse(
     new: Experience,
     step: Int[Array, ""],
     sources: Sources,
+    algorithm: Algorithm,
     view: View,
     config: PolicyConfig,
     key: PRNGKeyArray,
@@ -175,8 +200,7 @@ def rehearse(
         dreamt, imagined = _dream_on(state.learner.q, imagined, step, sources, view, config, key_imagined)
         new = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, dreamt)
     ring = replay.add(state.ring, new, step)
-    batch = replay.sample(key_batch, ring, step + 1, new.r_t.shape[0], config.learner.batch)
-    learner = double_dqn.update(state.learner, batch, config.learner)
+    learner = algorithm.update(state.learner, ring, step + 1, new.r_t.shape[0], key_batch)
     return LearnState(learner, ring, state.real, imagined, state.chosen, state.chosen_score, state.curve)
 
 
@@ -190,23 +214,23 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
         a = double_dqn.act(key_act, q, view(s, theta), eps)
         answer = world.step(key_step, s, a, theta)
         start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
-        experience, worlds = _settle(s, a, answer, age, start, theta, sources, view, config)
+        experience, s, age = _settle(s, a, answer, age, start, theta, sources, view, config)
         # Where some domains end at once and others never, most steps would be spent in the latter: then thetas change by the
         # step, and states reached in an easy domain are met in a hard one.
-        moves_on = jr.bernoulli(key_move, config.wander) if config.wander else worlds.age == 0
+        moves_on = jr.bernoulli(key_move, config.wander) if config.wander else age == 0
         pick = lambda new, old: jnp.where(moves_on, new, old)  # noqa: E731
-        return experience, eqx.tree_at(lambda w: w.theta, worlds, jax.tree.map(pick, world.draw_theta(key_theta), theta))
+        return experience, Worlds(s, age, jax.tree.map(pick, world.draw_theta(key_theta), theta))
 
     keys = jr.split(key, imagined.age.shape[0])
     return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
 
 
 def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig):
-    """What one step leaves behind: the experience, and the world as it goes on or starts anew."""
+    """What one step leaves behind: the experience, and the state and age of a world that goes on or starts anew."""
     experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
     over = answer.ended | (age + 1 >= config.horizon)
     pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
-    return experience, Worlds(pick(start, answer.s), pick(0, age + 1), theta)
+    return experience, pick(start, answer.s), pick(0, age + 1)
 
 
 def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, config: PolicyConfig) -> Experience:
@@ -215,46 +239,49 @@ def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, conf
     return Experience(view(s_tm1, theta), a_tm1, r, view(answer.s, theta), answer.ended)
 
 
-def score(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Float[Array, ""]:
+def score(
+    q: Any, sources: Sources, algorithm: Algorithm, view: View, config: PolicyConfig, key: PRNGKeyArray
+) -> Float[Array, ""]:
     """What a network is chosen by: its return on the sources and, for AdaRL+, in imagined domains."""
-    key_sources, key_dreams = jr.split(key)
+    key_sources, key_dreams, key_told = jr.split(key, 3)
+    on_sources = score_on_sources(q, algorithm.told(q, key_told), sources, view, config, key_sources)
     if sources.imagined is None:
-        return score_on_sources(q, sources, view, config, key_sources)
-    on_sources = score_on_sources(q, sources, view, config, key_sources)
+        return on_sources
     return (on_sources + score_in_dreams(q, sources, view, config, key_dreams)) / 2
 
 
-def score_on_sources(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+def score_on_sources(q: Any, told: Theta, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
     """Mean return of the greedy policy over the sources, half of the starts wide."""
     domain = sources.domain
     assert domain is not None
-    n_domains = sources.theta.theta_s.shape[0]
-    copies = max(2, -(-EVALUATIONS // n_domains))
-    domains = np.repeat(np.arange(n_domains), copies)
+    copies = max(2, -(-EVALUATIONS // sources.n_domains))
+    domains = np.repeat(np.arange(sources.n_domains), copies)
 
     def one(key, theta, factors, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: domain.step(k, s, a, factors)  # noqa: E731
         return _episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config, key_steps)
 
-    theta = jax.tree.map(lambda t: t[domains], sources.theta)
-    factors = jax.tree.map(lambda f: f[domains], sources.factors)
+    theta, factors = jax.tree.map(lambda x: x[domains], (told, sources.factors))
     wide = jnp.arange(len(domains)) % copies < copies // 2
     return jax.vmap(one)(jr.split(key, len(domains)), theta, factors, wide).mean()
 
 
-def score_in_dreams(q: Network, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
-    """Mean return of the greedy policy over imagined domains, half of the starts wide."""
+def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+    """Mean return of the greedy policy in the outermost imagined domains, half of the starts wide."""
     world = sources.imagined
     assert world is not None
+    outermost = world.outermost
+    copies = max(2, -(-DREAMS // outermost.theta_s.shape[0]))
 
-    def one(key, wide):
-        key_theta, key_reset, key_steps = jr.split(key, 3)
-        theta = world.draw_theta(key_theta)
+    def one(key, theta, wide):
+        key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
         return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config, key_steps)
 
-    return jax.vmap(one)(jr.split(key, DREAMS), jnp.arange(DREAMS) < DREAMS // 2).mean()
+    thetas = jax.tree.map(lambda t: jnp.repeat(t, copies, axis=0), outermost)
+    n = thetas.theta_s.shape[0]
+    return jax.vmap(one)(jr.split(key, n), thetas, jnp.arange(n) % copies < copies // 2).mean()
 
 
 def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key: PRNGKeyArray) -> Array:
@@ -270,18 +297,24 @@ def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key
 
 @eqx.filter_jit
 def advance(
-    states: LearnState, first: Int[Array, ""], keys: PRNGKeyArray, sources: Sources, view: View, config: PolicyConfig
+    states: LearnState,
+    first: Int[Array, ""],
+    keys: PRNGKeyArray,
+    sources: Sources,
+    algorithm: Algorithm,
+    view: View,
+    config: PolicyConfig,
 ) -> LearnState:
     """`evaluate_every` updates of every seed, then an evaluation; the best network so far is kept."""
     steps = first + jnp.arange(config.evaluate_every)
 
     def one_seed(state: LearnState, key: PRNGKeyArray) -> LearnState:
         key_practise, key_evaluate = jr.split(key)
-        move = lambda s, step: (practise(s, step, sources, view, config, key_practise), None)  # noqa: E731
+        move = lambda s, step: (practise(s, step, sources, algorithm, view, config, key_practise), None)  # noqa: E731
         state, _ = jax.lax.scan(move, state, steps)
         # The same starts at every evaluation, so that one network is not chosen for its luck.
         candidate = state.learner.q_average
-        value = score(candidate, sources, view, config, key_evaluate)
+        value = score(candidate, sources, algorithm, view, config, key_evaluate)
         return choose(state, candidate, value, first // config.evaluate_every)
 
     shares = shared_out(len(keys))
@@ -295,7 +328,7 @@ def shared_out(n_seeds: int) -> NamedSharding:
     return NamedSharding(Mesh(jax.devices()[:n_devices], ("seed",)), PartitionSpec("seed"))
 
 
-def choose(state: LearnState, candidate: Network, value: Array, at: Int[Array, ""]) -> LearnState:
+def choose(state: LearnState, candidate: Any, value: Array, at: Int[Array, ""]) -> LearnState:
     """Note the score in the learning curve; keep the candidate if no earlier one was better."""
     better = value >= state.chosen_score
     chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), candidate, state.chosen)
@@ -308,24 +341,28 @@ def choose(state: LearnState, candidate: Network, value: Array, at: Int[Array, "
 
 def learn(
     sources: Sources,
+    algorithm: Algorithm,
     view: View,
     n_actions: int,
     config: PolicyConfig,
     keys: PRNGKeyArray,
     *,
     resumed: tuple[LearnState, int] | None = None,
+    until: int | None = None,
     each: Callable[[LearnState, int], None] = lambda states, updates: None,
-) -> tuple[Network, Float[Array, "seed evaluation"]]:
-    """One policy a key. `each` is called after every evaluation; what it was given continues the work."""
+) -> LearnState:
+    """One policy a key, `chosen`, and its `curve`. `each` is called after every evaluation; what it was given continues the
+    work. `until` stops early, after so many updates.
+    """
     both = jax.vmap(lambda k: jr.split(k))(keys)
     if resumed is None:
-        states = eqx.filter_vmap(lambda k: start(sources, view, n_actions, config, k))(both[:, 0])
+        states = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))(both[:, 0])
         updates = 0
     else:
         states, updates = resumed
     states, keys = jax.device_put((states, both[:, 1]), shared_out(len(keys)))
-    while updates < config.learner.updates:
-        states = advance(states, jnp.int32(updates), keys, sources, view, config)
+    while updates < (config.learner.updates if until is None else until):
+        states = advance(states, jnp.int32(updates), keys, sources, algorithm, view, config)
         updates += config.evaluate_every
         each(states, updates)
-    return jax.device_put((states.chosen, states.curve), jax.devices()[0])
+    return jax.device_put(states, jax.devices()[0])

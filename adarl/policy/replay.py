@@ -35,3 +35,14 @@ def sample(key: PRNGKeyArray, ring: Experience, count: Int[Array, ""], block: in
     filled = jnp.minimum(count * block, ring.r_t.shape[0])
     index = jr.randint(key, (batch,), 0, filled)
     return jax.tree.map(lambda x: x[index], ring)
+
+
+def sample_by_domain(
+    key: PRNGKeyArray, ring: Experience, count: Int[Array, ""], block: int, n_domains: int, batch: int
+) -> Experience:
+    """As `sample`, with `batch` transitions of every domain; in a block each domain has as many, side by side."""
+    key_block, key_place = jr.split(key)
+    each = block // n_domains
+    blocks = jr.randint(key_block, (n_domains, batch), 0, jnp.minimum(count, ring.r_t.shape[0] // block))
+    place = jr.randint(key_place, (n_domains, batch), 0, each) + each * jnp.arange(n_domains)[:, None]
+    return jax.tree.map(lambda x: x[blocks * block + place], ring)

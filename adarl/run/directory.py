@@ -6,7 +6,7 @@ In: a folder and the resolved configuration. Out: the stages' outputs, computed 
     lock                      held while a process works here; the system frees it when that process dies
     <stage>.npz or .json      the output of a stage
     <stage>.manifest.json     written last: a stage is finished when its manifest and its output are there
-    <stage>.partial.npz       the last checkpoint of an unfinished stage
+    <stage>.partial.npz       the last checkpoint of an unfinished stage; <stage>.<part>.partial.npz where it has parts
 
 What is reused: a manifest holds the fingerprints of all stages before its own (a fingerprint is the hash of a
 manifest, so of an output and of the moment it was finished). A finished stage is reused if these are the
@@ -42,11 +42,12 @@ PACKAGES = ("adarl", "jax", "jaxlib", "equinox", "optax", "numpy")
 class Resume:
     """The checkpoint of one unfinished stage, for the function that computes it."""
 
-    def __init__(self, path: Path, inputs: Json, interval: float):
+    def __init__(self, path: Path, inputs: Json, interval: float, whole: "Resume | None" = None):
         """`inputs` is what the stage starts from: a checkpoint that started elsewhere is not loaded."""
         self._path = path
         self._inputs = inputs
         self._interval = interval
+        self._whole = whole
         self._seconds_before = 0.0
         self._start = self._last_save = time.monotonic()
 
@@ -54,6 +55,11 @@ class Resume:
     def seconds(self) -> float:
         """Time spent on this stage, interrupted attempts included up to the checkpoint that is continued."""
         return self._seconds_before + time.monotonic() - self._start
+
+    def part(self, name: str) -> "Resume":
+        """The checkpoint of one of several pieces of work in this stage, kept until the stage is finished."""
+        path = self._path.with_name(f"{self._path.name.removesuffix(PARTIAL)}.{name}{PARTIAL}")
+        return Resume(path, self._inputs, self._interval, self)
 
     def load(self, like: Tree | Callable[[], Tree]) -> Tree | None:
         """The last checkpoint of this stage, or None when it starts from the beginning."""
@@ -64,6 +70,8 @@ class Resume:
             return None
         tree = checkpoint.load(self._path, like)
         self._seconds_before = meta["seconds"]
+        if self._whole is not None:
+            self._whole._seconds_before += meta["seconds"]
         return tree
 
     def save(self, tree: Any, *, force: bool = False) -> bool:
@@ -173,7 +181,8 @@ class RunDirectory:
         output = self._file(name, suffix)
         if not self._is_current(name, output):
             self._compute(name, output, produce, write)
-        self._file(name, PARTIAL).unlink(missing_ok=True)
+        for partial in (self._file(name, PARTIAL), *self.path.glob(f"{name}.*{PARTIAL}")):
+            partial.unlink(missing_ok=True)
         self._fingerprints[name] = _sha256(self._file(name, MANIFEST))
         return output
 

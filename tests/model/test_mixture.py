@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from adarl.model.mixture import Mixture, draw, from_raw, log_prob
+from adarl.model.mixture import Mixture, draw, from_raw, log_prob, without_rare
 
 PI, MEAN, SCALE = np.array([0.2, 0.5, 0.3]), np.array([-1.0, 0.5, 3.0]), np.array([0.5, 1.0, 0.1])
 VALUES = np.array([-1.0, 0.0, 2.9, 3.05, 10.0])
@@ -70,6 +70,14 @@ def test_draws_have_the_mean_and_variance_of_the_mixture():
     np.testing.assert_allclose(draws.var(), variance, rtol=0.03)
     # No other component has mass beyond 2.8 worth a per mille, but the second's upper tail.
     np.testing.assert_allclose((draws > 2.8).mean(), (PI * norm.sf(2.8, MEAN, SCALE)).sum(), atol=0.01)
+
+
+def test_rare_components_are_not_drawn():
+    """Of 0.6, 0.35 and 0.05 the last is less than half as likely as the first; 0.35 is more."""
+    three = Mixture(jnp.log(jnp.array([0.6, 0.35, 0.05])), jnp.array([0.0, 5.0, 90.0]), jnp.full(3, 0.1))
+    draws = np.asarray(jax.vmap(draw, in_axes=(0, None))(jr.split(jr.key(0), 4000), without_rare(three)))
+    assert draws.max() < 6
+    np.testing.assert_allclose((draws > 2).mean(), 0.35 / 0.95, atol=0.03)
 
 
 def test_the_key_decides_the_draw():

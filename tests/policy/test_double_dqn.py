@@ -11,6 +11,7 @@ from adarl.network import Network
 from adarl.policy import double_dqn
 from adarl.policy.double_dqn import DoubleDQNConfig, double_target, shaped
 from adarl.policy.replay import Experience
+from adarl.types import Theta
 
 CONFIG = DoubleDQNConfig(hidden=4, discount=0.75, average_rate=0.125, updates=10)
 
@@ -111,10 +112,12 @@ def test_the_gradient_stops_at_the_target():
 
 
 def test_an_update_moves_q_and_the_others_follow():
-    learner = double_dqn.start(1, 2, CONFIG, jr.key(0))
+    told = Theta(jnp.zeros((1, 1)), jnp.zeros((1, 0)))
+    learner = double_dqn.DoubleDQN(CONFIG, told).start(1, 2, jr.key(0))
     jax.tree.map(np.testing.assert_array_equal, learner.q, learner.q_target)
     jax.tree.map(np.testing.assert_array_equal, learner.q, learner.q_average)
-    after = eqx.filter_jit(double_dqn.update)(learner, batch(), CONFIG)
+    loss_of = lambda q: (double_dqn.loss(q, learner.q_target, batch(), CONFIG.discount), told)  # noqa: E731
+    after = eqx.filter_jit(lambda learner: double_dqn.step(learner, loss_of, CONFIG))(learner)
     # Adam's first step has the length of the learning rate, wherever there is a gradient.
     moved = np.asarray(after.q.layers[-1].bias) - np.asarray(learner.q.layers[-1].bias)
     np.testing.assert_allclose(np.abs(moved), CONFIG.learning_rate, rtol=1e-3)

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from adarl.domains.functional import Functional
 from adarl.network import Network
 from adarl.policy import learn as learning
-from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
 from adarl.policy.learn import LearnState, PolicyConfig, Sources, learn
 from adarl.policy.view import View
 from adarl.types import Compact, Step, Theta
@@ -86,12 +86,16 @@ DOORS = Probe([[0.0, 0.0], [0.0, 1.0], [0.25, 0.25]], [[2, 1]] * 3, [GOES_ON, EN
 
 
 def sources(*probes: Probe, imagined: Any = None) -> Sources:
-    """Two domains whose theta_s is -1 and 1; theta_r never differs."""
+    """Two domains."""
     first, second = probes if len(probes) == 2 else probes * 2
     factors = {name: jnp.stack([jnp.asarray(getattr(p, name)) for p in (first, second)]) for name in Probe._fields}
-    theta = Theta(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1)))
     domain: Functional = Table()
-    return Sources(domain, factors, theta, imagined, jnp.float32(1.0))
+    return Sources(domain, factors, 2, imagined, jnp.float32(1.0))
+
+
+def told(first: float = -1.0, second: float = 1.0) -> DoubleDQN:
+    """The theta_s of both domains; theta_r never differs."""
+    return DoubleDQN(CONFIG.learner, Theta(jnp.array([[first], [second]]), jnp.zeros((2, 1))))
 
 
 def view() -> View:
@@ -105,11 +109,11 @@ class Learned(NamedTuple):
     states: list[tuple[LearnState, int]]
 
 
-def train(where: Sources, keys=KEYS, resumed=None) -> Learned:
+def train(where: Sources, keys=KEYS, resumed=None, algorithm: DoubleDQN | None = None) -> Learned:
     states = []
     each = lambda s, updates: states.append((s, updates))  # noqa: E731
-    chosen, curve = learn(where, view(), N_ACTIONS, CONFIG, keys, resumed=resumed, each=each)
-    return Learned(chosen, np.asarray(curve), states)
+    last = learn(where, algorithm or told(), view(), N_ACTIONS, CONFIG, keys, resumed=resumed, each=each)
+    return Learned(last.chosen, np.asarray(last.curve), states)
 
 
 def values(q: Network, state: int, theta_s: float) -> np.ndarray:
@@ -148,14 +152,17 @@ def test_theta_decides_which_action_pays():
 
 def test_without_theta_no_policy_solves_both():
     """A theta that is the same everywhere is none, and needs no other compiled program."""
-    blind = eqx.tree_at(lambda s: s.theta.theta_s, sources(BANDIT, OPPOSITE), jnp.zeros((2, 1)))
-    got = train(blind)
+    got = train(sources(BANDIT, OPPOSITE), algorithm=told(0.0, 0.0))
     np.testing.assert_array_equal(got.curve, 0.5)
     np.testing.assert_allclose(values(got.chosen, 0, 0.0), 0.5, atol=0.2)  # an action pays in one domain of two
 
 
 class Dream(eqx.Module):
     """Imagined domains with any theta_s in [-1, 1]: below zero `BANDIT`, above it `OPPOSITE`."""
+
+    @property
+    def outermost(self) -> Theta:
+        return Theta(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1)))
 
     def draw_theta(self, key) -> Theta:
         return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
@@ -169,14 +176,13 @@ class Dream(eqx.Module):
 
 def test_imagination_teaches_thetas_that_reality_never_showed():
     """Both real domains have theta_s = -1."""
-    real = eqx.tree_at(lambda s: s.theta.theta_s, sources(BANDIT, imagined=Dream()), -jnp.ones((2, 1)))
-    got = train(real)
+    got = train(sources(BANDIT, imagined=Dream()), algorithm=told(-1.0, -1.0))
     np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.15)
     np.testing.assert_allclose(values(got.chosen, 0, 0.8), [[1, 0]] * 2, atol=0.15)
     last, _ = got.states[-1]
     assert last.ring.r_t.shape == (2, 4000 // 32 * 32)  # real and imagined steps side by side
     assert last.imagined is not None and last.real is not None
-    assert (last.imagined.theta.theta_s > 0).any() and (last.real.theta.theta_s == -1).all()
+    assert (last.imagined.theta.theta_s > 0).any() and (last.learner.told.theta_s == -1).all()
 
 
 @pytest.mark.parametrize(("wander", "expected"), [(0.0, 1.0), (0.02, 0.02)])
@@ -184,7 +190,7 @@ def test_an_imagined_domain_becomes_another_with_the_episode_or_by_the_step(wand
     """`Dream` ends after every step."""
     where, shown = sources(BANDIT, imagined=Dream()), view()
     config = replace(CONFIG, wander=wander)
-    begun = learning.start(where, shown, N_ACTIONS, config, jr.key(0))
+    begun = learning.start(where, told(), shown, N_ACTIONS, config, jr.key(0))
     assert begun.imagined is not None
 
     def move(worlds, key):

@@ -1,0 +1,167 @@
+"""The bench: every method on every family of a table, from raw scores to the published files.
+
+In: the name of a table, which samples, how many seeds. Out: raw scores, learning curves, times, and the tables drawn from
+them. Each pair of a family and a method is an ordinary run in a directory of its own: what is finished is reused, what was
+killed continues, and as many work at once as there are cores.
+"""
+
+import csv
+import json
+import resource
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adarl import experiment
+from adarl.config import METHODS, Config, Method, resolve
+from adarl.domains.family import family, unknown
+from adarl.run.directory import RunDirectory
+from adarl.run.sweep import Told, sweep
+from adarl.types import AdarlError
+
+FIELDS = ("row", "samples", "method", "seed", "score")
+WORK = {"oracle": 2.0, "non_t": 2.0, "cavia": 3.0, "pearl": 3.0, "adarl_star": 1.0, "adarl": 1.0, "adarl_plus": 2.0}
+"""What a method costs, roughly, to start the longest jobs first and to guess the time that remains."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One family of a table."""
+
+    family: str
+    row: str
+    """What its rows are called: G for G_in and G_out."""
+    policy: dict[str, Any]
+    """Where its policies need other settings than the usual. The same for every method."""
+    learner: dict[str, Any]
+    work: float = 1.0
+
+
+TABLES = {
+    "cartpole-mdp": (
+        Entry("cartpole-gravity", "G", {}, {}),
+        Entry("cartpole-mass", "M", {}, {}),
+        # 25 sources that differ in two ways, some of which end within 20 steps.
+        Entry("cartpole-gravity-mass", "GM", {"wander": 0.02}, {"updates": 20_000, "hidden": 128}, work=3.0),
+        Entry("cartpole-motor", "motor", {}, {}),
+        Entry("cartpole-target", "target", {}, {}),
+    ),
+    "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method on one family."""
+
+    entry: Entry
+    method: Method
+    config: Config
+    directory: Path
+
+    @property
+    def work(self) -> float:
+        """Roughly, in arbitrary units."""
+        return WORK[self.method] * self.entry.work
+
+
+def jobs_of(table: str, runs: Path, *, samples: tuple[str, ...], seeds: int, methods: tuple[Method, ...], quick: bool):
+    """The jobs of a table, the longest first."""
+    if table not in TABLES:
+        raise AdarlError(unknown("table", table, TABLES))
+    jobs = []
+    for entry in TABLES[table]:
+        base = config_of(entry, samples, seeds, quick)
+        for method in methods:
+            config = resolve(family(entry.family), replace(base, methods=(method,)))
+            jobs.append(Job(entry, method, config, runs / entry.family / method))
+    return sorted(jobs, key=lambda job: -job.work)
+
+
+def config_of(entry: Entry, samples: tuple[str, ...], seeds: int, quick: bool) -> Config:
+    """What all methods share in one family."""
+    config = Config(seeds=seeds, samples=samples, episodes=10)
+    learner = replace(config.policy.learner, **entry.learner)
+    if quick:
+        learner = replace(learner, updates=learner.updates // 3000 * 1000)
+    return replace(config, policy=replace(config.policy, **entry.policy, learner=learner))
+
+
+def work(job: Job, teller: Any) -> dict[str, Any]:
+    """One job, in its own process: raw scores, the learning curve, seconds and memory."""
+    chosen = family(job.entry.family)
+    with RunDirectory(job.directory, experiment.described(chosen, job.config)) as run:
+        found = experiment.compare(chosen, job.config, run, teller)
+        seconds = sum(run.manifest(name)["seconds"] for name in run.finished)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    cost = {"minutes": round(seconds / 60, 1), "peak_megabytes": round(megabytes)}
+    return {"cells": cells_of(job, found.scores), "curve": found.curves[job.method], "cost": cost}
+
+
+def cells_of(job: Job, scores: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of scores.csv. A row with two targets holds the mean of both a seed; an oracle needs no samples."""
+    found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    for score in scores:
+        if job.method == "oracle" and score["samples"] != job.config.samples[0]:
+            continue
+        samples = "0" if job.method == "oracle" else score["samples"]
+        found[f"{job.entry.row}_{score['target'].split('_')[0]}", samples].append(score["scores"])
+    return [
+        dict(zip(FIELDS, (row, samples, job.method, seed, round(float(mean), 3)), strict=True))
+        for (row, samples), targets in found.items()
+        for seed, mean in enumerate(np.mean(targets, axis=0))
+    ]
+
+
+def run_table(
+    table: str,
+    *,
+    samples: tuple[str, ...],
+    seeds: int,
+    methods: tuple[Method, ...] = METHODS,
+    out: Path,
+    runs: Path,
+    workers: int,
+    quick: bool = False,
+    hear: Callable[[Job, Told], None] = lambda job, told: None,
+    finished: Callable[[Job, int, int], None] = lambda job, done, total: None,
+) -> list[str]:
+    """All jobs of a table; files in `out` grow with each that finishes. The answer names what failed."""
+    jobs = jobs_of(table, runs, samples=samples, seeds=seeds, methods=methods, quick=quick)
+    failed = []
+    for done, end in enumerate(sweep(work, [(job,) for job in jobs], workers, lambda t: hear(jobs[t.job], t)), start=1):
+        job = jobs[end.job]
+        if end.error is not None:
+            if not isinstance(end.error, AdarlError):
+                raise end.error
+            failed.append(f"{job.entry.family} {job.method}: {end.error}")
+        else:
+            keep(out, job, end.answer)
+        finished(job, done, len(jobs))
+    return failed
+
+
+def keep(out: Path, job: Job, answer: dict[str, Any]) -> None:
+    """Put a job's results beside those that are there; what it replaces is its own."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "scores.csv"
+    old = list(csv.DictReader(path.open())) if path.exists() else []
+    mine = {(cell["row"], job.method) for cell in answer["cells"]}
+    rows = [row for row in old if (row["row"], row["method"]) not in mine] + answer["cells"]
+    with path.open("w", newline="") as handle:
+        writer: csv.DictWriter[str] = csv.DictWriter(handle, FIELDS)
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda r: (r["row"], r["samples"], r["method"], int(r["seed"]))))
+    curve = {**answer["curve"], "score": np.round(answer["curve"]["score"], 1).tolist()}
+    _merge_json(out / "curves.json", job, curve)
+    _merge_json(out / "cost.json", job, answer["cost"])
+
+
+def _merge_json(path: Path, job: Job, value: Any) -> None:
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    content.setdefault(job.entry.family, {})[job.method] = value
+    path.write_text(json.dumps(content, sort_keys=True) + "\n")

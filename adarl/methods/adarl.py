@@ -1,0 +1,84 @@
+"""AdaRL: the model tells theta, the policy sees (s_min, theta_min) and is never trained again (the paper, Algorithm 1).
+
+In: the world model of the sources. Out: policies told the theta that a target's samples imply. `imagined` makes it AdaRL+,
+which also practises where no source is: in the model, at thetas between and beyond the sources.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from adarl.adapt import adapt
+from adarl.domains.host import Host
+from adarl.graph import compact
+from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Trained, stack
+from adarl.model.world import WorldModel
+from adarl.policy import host as host_policy
+from adarl.policy import learn
+from adarl.policy.double_dqn import DoubleDQN
+from adarl.policy.imagine import Imagined
+from adarl.policy.learn import LearnState, Sources
+from adarl.policy.view import View
+from adarl.types import Compact, Episodes
+
+
+class AdaRL(OneQ):
+    """Algorithm 1 from line 4 on."""
+
+    def __init__(self, lesson: Lesson, model: WorldModel, *, imagined: bool):
+        self.lesson, self.model = lesson, model
+        self.minimal = sufficient(compact(model.masks))
+        self.view = View.of(self.minimal, model.scale.s_mean, model.scale.s_scale)
+        self.sources = sources_of(lesson, model, imagined=imagined)
+        self.algorithm = DoubleDQN(lesson.policy.learner, model.theta)
+
+    def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
+        """Lines 4 to 19, for every seed."""
+        if isinstance(self.lesson.family.domain, Host):
+            return self._train_on_host(self.lesson.family.domain, keys, resume, bar)
+        return super().train(keys, resume, bar)
+
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+        """Lines 20 and 21: theta of the target, from every seed's own samples; the policy stays as it is."""
+        return Policy(trained.q, stack([adapt(self.model, episodes) for episodes in samples]))
+
+    def _train_on_host(self, host: Host, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
+        """One seed after the other: Gymnasium environments cannot be vmapped."""
+        lesson, shared = self.lesson, (self.sources, self.algorithm, self.view)
+        total = lesson.policy.learner.updates
+        like = lambda: (learn.start(*shared, host.n_actions, lesson.policy, keys[0]), 0)  # noqa: E731
+        learned = []
+        for i, key in enumerate(keys):
+            kept = resume.part(str(i))
+
+            def each(state: LearnState, updates: int, i=i, kept=kept) -> None:
+                kept.save((state, updates), force=updates == total)
+                bar((i * total + updates) // len(keys))
+
+            begun = kept.load(like)
+            last = host_policy.learn(host, lesson.family.sources, *shared, lesson.policy, key, resumed=begun, each=each)
+            learned.append(Trained(last.chosen, last.curve))
+        return stack(learned)
+
+
+def sufficient(minimal: Compact) -> Compact:
+    """Definition 1; all states where the recordings show no reward that depends on one, for nothing can then be left out."""
+    if bool(minimal.s_min.any()):
+        return minimal
+    return Compact(jnp.ones_like(minimal.s_min), jnp.ones_like(minimal.theta_s_min), minimal.theta_r_min)
+
+
+def sources_of(lesson: Lesson, model: WorldModel, *, imagined: bool) -> Sources:
+    """Where the policy practises: the sources, and for AdaRL+ imagined domains."""
+    family, episodes = lesson.family, lesson.episodes
+    domain = None if isinstance(family.domain, Host) else family.domain
+    factors = {} if domain is None else family.stack(family.sources)
+    flat = lambda s: s.reshape(-1, s.shape[-1])  # noqa: E731
+    if domain is None:  # A Gymnasium environment starts only as usual, but imagination can start wherever it was seen.
+        narrow, wide = flat(episodes.s[:, :, 0]), episodes.s[:, :, :-1][episodes.valid]
+    else:
+        narrow, wide = flat(episodes.s[:, lesson.n_wide :, 0]), flat(episodes.s[:, : lesson.n_wide, 0])
+        narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)
+    world = Imagined.of(model, narrow, wide, lesson.policy.beyond) if imagined else None
+    return Sources(domain, factors, len(family.sources), world, lesson.best)

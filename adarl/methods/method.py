@@ -1,0 +1,230 @@
+"""The interface of every method, and what all of them share: recordings, networks, loop, budget.
+
+In: `Lesson`, the sources and their recordings. Out: `Policy`, what acts in a target: Q and what it is told of the target.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adarl.adapt import Estimate
+from adarl.domains.family import Family
+from adarl.domains.functional import Functional
+from adarl.domains.host import Host
+from adarl.model.fit import measure, pack
+from adarl.model.world import Scale
+from adarl.policy import learn
+from adarl.policy.learn import Algorithm, LearnState, PolicyConfig, Sources
+from adarl.policy.replay import Experience
+from adarl.policy.view import View
+from adarl.types import AdarlError, Episodes, Step, Theta, Transition
+
+Bar = Callable[[int], None]
+"""Told how many updates are done."""
+
+
+class Resume(Protocol):
+    """The last checkpoint of a training that may have been killed."""
+
+    def load(self, like: Any) -> Any:
+        """What was saved last, or None."""
+        ...
+
+    def save(self, tree: Any, *, force: bool = False) -> bool:
+        """Keep this, unless something was kept a moment ago."""
+        ...
+
+    def part(self, name: str) -> "Resume":
+        """For one of several trainings; what it keeps stays until all are done."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What every method is given."""
+
+    family: Family
+    episodes: Episodes
+    """Of the random policy in every source."""
+    n_wide: int
+    """So many trials of every source started anywhere; the others, as usual."""
+    policy: PolicyConfig
+
+    @property
+    def functional(self) -> Functional:
+        """The simulator, for methods that need one."""
+        assert not isinstance(self.family.domain, Host)
+        return self.family.domain
+
+    @property
+    def scale(self) -> Scale:
+        """Units of states and rewards, from the recordings."""
+        return measure(pack(self.episodes))
+
+    @property
+    def best(self) -> Float[Array, ""]:
+        """The largest reward in the recordings."""
+        return jnp.where(self.episodes.valid, self.episodes.r, -jnp.inf).max()
+
+    def view(self, n_told: int) -> View:
+        """All states, and `n_told` numbers that the policy is told of the domain."""
+        scale = self.scale
+        return View(scale.s_mean, scale.s_scale, tuple(range(len(scale.s_mean))), tuple(range(n_told)), ())
+
+    def sources(self) -> Sources:
+        """The sources as environments to practise in."""
+        factors = self.family.stack(self.family.sources)
+        return Sources(self.functional, factors, len(self.family.sources), None, self.best)
+
+
+class Trained(eqx.Module):
+    """What training leaves, one row a seed."""
+
+    q: Any
+    curve: Float[Array, "seed evaluation"]
+
+
+class Policy(eqx.Module):
+    """What acts in one target, one row a seed: greedy in Q, which sees the state and what it is told."""
+
+    q: Any
+    told: Estimate
+
+
+class Method(Protocol):
+    """One way to learn from sources and to adapt to a target."""
+
+    lesson: Lesson
+    view: View
+
+    def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Any:
+        """One training a key; what it returns is kept on disk."""
+        ...
+
+    def trained_like(self, n_seeds: int) -> Any:
+        """The shape of `train`'s answer."""
+        ...
+
+    def curve(self, trained: Any) -> Float[Array, "seed evaluation"]:
+        """The scores on the sources while it learned."""
+        ...
+
+    def adapt(self, trained: Any, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+        """What acts in the target. `samples` holds what each seed may see of it; `keys` are those of the training."""
+        ...
+
+    def policy_like(self, n_seeds: int) -> Policy:
+        """The shape of `adapt`'s answer."""
+        ...
+
+
+def act(policy: Policy, view: View, s: Float[Array, "seed state"]) -> Int[Array, " seed"]:
+    """The greedy action of every seed."""
+    one = lambda q, theta, s: jnp.argmax(q(view(s, theta)))  # noqa: E731
+    return eqx.filter_vmap(one)(policy.q, policy.told.theta, s)
+
+
+def practise(
+    lesson: Lesson,
+    sources: Sources,
+    algorithm: Algorithm,
+    view: View,
+    keys: PRNGKeyArray,
+    resume: Resume,
+    bar: Bar,
+    until: int | None = None,
+) -> LearnState:
+    """`learn.learn`, continued from its last checkpoint."""
+    n_actions, total = lesson.family.domain.n_actions, until or lesson.policy.learner.updates
+
+    def each(states: LearnState, updates: int) -> None:
+        resume.save((states, updates), force=updates == total)
+        bar(updates)
+
+    like = lambda: (states_like(lesson, sources, algorithm, view, len(keys)), 0)  # noqa: E731
+    resumed = resume.load(like)
+    return learn.learn(sources, algorithm, view, n_actions, lesson.policy, keys, resumed=resumed, until=until, each=each)
+
+
+def states_like(lesson: Lesson, sources: Sources, algorithm: Algorithm, view: View, n_seeds: int) -> LearnState:
+    """The shape of `practise`'s answer."""
+    one = lambda k: learn.start(sources, algorithm, view, lesson.family.domain.n_actions, lesson.policy, k)  # noqa: E731
+    return eqx.filter_eval_shape(eqx.filter_vmap(one), jr.split(jr.key(0), n_seeds))
+
+
+class OneQ:
+    """The methods that practise in the sources and keep one Q a seed."""
+
+    lesson: Lesson
+    view: View
+    sources: Sources
+    algorithm: Any
+    """An `Algorithm`."""
+
+    def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
+        """Q over all sources."""
+        states = practise(self.lesson, self.sources, self.algorithm, self.view, keys, resume, bar)
+        return Trained(states.chosen, states.curve)
+
+    def trained_like(self, n_seeds: int) -> Trained:
+        """The shape of `train`'s answer."""
+        states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
+        return Trained(states.chosen, states.curve)
+
+    def curve(self, trained: Trained) -> Float[Array, "seed evaluation"]:
+        """The scores on the sources while it learned."""
+        return trained.curve
+
+    def policy_like(self, n_seeds: int) -> Policy:
+        """The shape of `adapt`'s answer."""
+        states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
+        width = lambda told: jnp.zeros((n_seeds, told.shape[-1]))  # noqa: E731
+        return Policy(states.chosen, certain(jax.tree.map(width, states.learner.told)))
+
+
+def nothing_told(n_rows: int) -> Theta:
+    """For policies that are told nothing of their domain."""
+    return Theta(jnp.zeros((n_rows, 0)), jnp.zeros((n_rows, 0)))
+
+
+def certain(theta: Theta) -> Estimate:
+    """What is told without a notion of how sure it is."""
+    return Estimate(theta, jax.tree.map(jnp.zeros_like, theta))
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """A list of trees -> a tree with one more axis."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+def rows(episodes: Episodes, n: int) -> Transition:
+    """Exactly `n` of the valid steps, evenly spread over them, repeated in turn where there are fewer."""
+    kept = np.flatnonzero(np.asarray(episodes.valid).reshape(-1))
+    if kept.size == 0:
+        raise AdarlError("0 samples were given; at least 1 is needed.")
+    index = kept[np.arange(n) % kept.size if kept.size < n else np.arange(n) * kept.size // n]
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:])[index], episodes.transitions())
+
+
+def usual(lesson: Lesson, n: int) -> Transition:
+    """`n` random steps of every source as a target would give them: from usual starts only."""
+    usual_starts = jax.tree.map(lambda x: x[:, lesson.n_wide :], lesson.episodes)
+    each = range(len(lesson.family.sources))
+    return stack([rows(jax.tree.map(lambda x, k=k: x[k : k + 1], usual_starts), n) for k in each])
+
+
+def experiences(steps: Transition, lesson: Lesson, view: View, told: Theta) -> Experience:
+    """Steps as the learner sees them, whatever their leading axes."""
+    one = lambda s: learn.experienced(  # noqa: E731
+        view, s.s_tm1, s.a_tm1, Step(s.s_t, s.r_t, s.ended), told, lesson.best, lesson.policy
+    )
+    for _ in range(steps.r_t.ndim):
+        one = jax.vmap(one)
+    return one(steps)

@@ -1,0 +1,66 @@
+"""Settings of the methods that are compared, searched with the same effort: by scores on the sources, never in a target.
+
+    python benchmarks/search.py [METHOD ...]
+
+Writes results/search.json. Every setting is tried on a family that needs adaptation and on one that does not; the score is
+what each seed's network was chosen by, the mean return on the sources cut at 2,000 steps. Data and policies have other
+seeds than the tables. Work is kept in runs/search and continues where it was stopped.
+"""
+
+import dataclasses
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adarl import Config, experiment, family
+from adarl.config import resolve
+from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.learn import PolicyConfig
+from adarl.progress import Progress
+from adarl.run.directory import RunDirectory
+
+FAMILIES = ("cartpole-motor", "cartpole-gravity")
+GRIDS: dict[str, dict[str, tuple]] = {
+    "cavia": {"context": (2, 5), "rate": (0.3, 1.0, 3.0)},
+    "pearl": {"context": (2, 5), "price": (1e-5, 1e-4, 1e-3)},
+}
+SEEDS, UPDATES = 4, 6000
+PATH = Path("results/search.json")
+
+
+def best_scores(method: Any, name: str, setting: dict[str, Any]) -> list[float]:
+    """What each seed's network was chosen by."""
+    chosen = dataclasses.replace(family(name), targets={})
+    policy = PolicyConfig(learner=DoubleDQNConfig(updates=UPDATES))
+    config = Config(seed=1, seeds=SEEDS, methods=(method,), policy=policy)
+    config = dataclasses.replace(config, **{method: dataclasses.replace(getattr(config, method), **setting)})
+    config = resolve(chosen, config)
+    words = "-".join(f"{key}={value:g}" for key, value in setting.items())
+    with RunDirectory(Path("runs/search") / method / name / words, experiment.described(chosen, config)) as run:
+        found = experiment.compare(chosen, config, run, Progress(quiet=True))
+    return np.max(found.curves[method]["score"], axis=1).round(1).tolist()
+
+
+def main() -> None:
+    results: dict = json.loads(PATH.read_text()) if PATH.exists() else {"command": "python benchmarks/search.py"}
+    for method in sys.argv[1:] or GRIDS:
+        grid = GRIDS[method]
+        tried = []
+        for values in itertools.product(*grid.values()):
+            setting = dict(zip(grid, values, strict=True))
+            scores = {name: best_scores(method, name, setting) for name in FAMILIES}
+            mean = float(np.mean([np.mean(found) for found in scores.values()]))
+            tried.append({"setting": setting, "mean": round(mean, 1), "scores": scores})
+            print(method, setting, {name: round(float(np.mean(s))) for name, s in scores.items()}, flush=True)
+        best = max(tried, key=lambda one: one["mean"])
+        results[method] = {"best": best["setting"], "updates": UPDATES, "seeds": SEEDS, "tried": tried}
+        PATH.parent.mkdir(exist_ok=True)
+        PATH.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

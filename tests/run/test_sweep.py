@@ -1,0 +1,24 @@
+"""Jobs in processes of their own: answers, what they tell meanwhile, and failures that stop nobody else."""
+
+import os
+
+from adarl.run.sweep import Told, sweep
+from adarl.types import AdarlError
+
+
+def square(number: int, teller) -> tuple[int, str | None]:
+    bar = teller.stage("square", 2)
+    bar(1)
+    if number < 0:
+        raise AdarlError(f"{number} has no root.")
+    return number**2, os.environ.get("JAX_NUM_CPU_DEVICES")
+
+
+def test_every_job_ends_and_tells(monkeypatch):
+    monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
+    heard: list[Told] = []
+    ends = {end.job: end for end in sweep(square, [(3,), (-1,), (5,)], 2, heard.append)}
+    assert ends[0].answer == (9, "1") and ends[2].answer == (25, "1")
+    assert isinstance(ends[1].error, AdarlError) and "no root" in str(ends[1].error) and ends[1].answer is None
+    assert {told.job for told in heard} == {0, 1, 2} and all(told.share == 0.5 for told in heard)
+    assert "JAX_NUM_CPU_DEVICES" not in os.environ

@@ -1,0 +1,110 @@
+"""From jobs to raw scores: what runs, in which order, and what stands in the files."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adarl import AdarlError, bench
+from adarl.bench import FIELDS, Entry, Job
+from adarl.collect import CollectConfig
+from adarl.config import METHODS, resolve
+from adarl.domains.family import family
+from adarl.policy.double_dqn import DoubleDQNConfig
+from adarl.policy.learn import PolicyConfig
+from adarl.run.sweep import Teller
+
+
+def jobs(tmp_path: Path, **given) -> list[Job]:
+    asked = {"samples": ("20",), "seeds": 30, "methods": METHODS, "quick": False} | given
+    return bench.jobs_of("cartpole-mdp", tmp_path, **asked)
+
+
+def test_every_family_meets_every_method_the_longest_first(tmp_path: Path):
+    found = jobs(tmp_path)
+    assert len({(job.entry.family, job.method) for job in found}) == len(found) == 5 * 7
+    assert [job.work for job in found] == sorted((job.work for job in found), reverse=True)
+    assert len({job.directory for job in found}) == len(found)
+
+
+def test_methods_of_a_family_differ_in_nothing_but_the_method(tmp_path: Path):
+    by_family: dict[str, set] = {}
+    for job in jobs(tmp_path):
+        by_family.setdefault(job.entry.family, set()).add(replace(job.config, methods=()))
+    assert all(len(configs) == 1 for configs in by_family.values())
+
+
+def test_quick_is_a_third_of_the_updates(tmp_path: Path):
+    whole, quick = jobs(tmp_path, methods=("adarl",)), jobs(tmp_path, methods=("adarl",), quick=True)
+    for one, other in zip(whole, quick, strict=True):
+        assert 3 * other.config.policy.learner.updates <= one.config.policy.learner.updates
+        assert other.config.policy.learner.updates % 1000 == 0
+
+
+def test_an_unknown_table_is_named_with_the_closest(tmp_path: Path):
+    with pytest.raises(AdarlError, match="Did you mean 'cartpole-mdp'"):
+        bench.jobs_of("cartpole", tmp_path, samples=("20",), seeds=1, methods=METHODS, quick=False)
+
+
+def scored(target: str, samples: str, scores: list[float]) -> dict:
+    return {"target": target, "samples": samples, "scores": scores}
+
+
+def test_two_targets_of_a_row_are_averaged_by_seed(tmp_path: Path):
+    motor = next(job for job in jobs(tmp_path) if job.entry.row == "motor" and job.method == "cavia")
+    cells = bench.cells_of(motor, [scored("in_neg", "20", [1.0, 3.0]), scored("in_pos", "20", [3.0, 5.0])])
+    assert cells == [
+        {"row": "motor_in", "samples": "20", "method": "cavia", "seed": 0, "score": 2.0},
+        {"row": "motor_in", "samples": "20", "method": "cavia", "seed": 1, "score": 4.0},
+    ]
+
+
+def test_an_oracle_needs_no_samples(tmp_path: Path):
+    job = next(job for job in jobs(tmp_path, samples=("20", "50")) if job.entry.row == "G" and job.method == "oracle")
+    cells = bench.cells_of(job, [scored("in", "20", [7.0]), scored("in", "50", [7.0])])
+    assert [(cell["row"], cell["samples"], cell["score"]) for cell in cells] == [("G_in", "0", 7.0)]
+
+
+def test_a_job_replaces_its_own_cells_only(tmp_path: Path):
+    one, other = jobs(tmp_path, methods=("adarl",))[:2]
+    answer = lambda job, score: {  # noqa: E731
+        "cells": bench.cells_of(job, [scored("in", "20", [score])]),
+        "curve": {"updates": [1000], "score": [[score]]},
+        "cost": {"minutes": 1.0, "peak_megabytes": 2},
+    }
+    for job, score in ((one, 1.0), (other, 2.0), (one, 3.0)):
+        bench.keep(tmp_path, job, answer(job, score))
+    rows = {row["row"]: row for row in csv.DictReader((tmp_path / "scores.csv").open())}
+    assert {name: float(row["score"]) for name, row in rows.items()} == {
+        f"{one.entry.row}_in": 3.0,
+        f"{other.entry.row}_in": 2.0,
+    }
+    curves = json.loads((tmp_path / "curves.json").read_text())
+    assert curves[one.entry.family]["adarl"]["score"] == [[3.0]] and set(rows[f"{one.entry.row}_in"]) == set(FIELDS)
+
+
+class Silent(Teller):
+    def __init__(self):
+        pass
+
+    def stage(self, name: str, total: int):
+        return lambda done: None
+
+
+def test_a_job_leaves_its_scores_and_is_not_done_twice(tmp_path: Path):
+    entry = Entry("cartpole-gravity", "G", {}, {})
+    policy = PolicyConfig(
+        DoubleDQNConfig(hidden=8, updates=20), environments=5, evaluate_every=10, evaluate_steps=10, capacity=100
+    )
+    base = bench.config_of(entry, ("3steps",), 1, quick=False)
+    config = replace(base, methods=("oracle",), policy=policy, episodes=1, steps=20, collect=CollectConfig(trials=5))
+    job = Job(entry, "oracle", resolve(family("cartpole-gravity"), config), tmp_path / "run")
+    first = bench.work(job, Silent())
+    stamp = (tmp_path / "run" / "policy_oracle.manifest.json").read_text()
+    again = bench.work(job, Silent())
+    assert (tmp_path / "run" / "policy_oracle.manifest.json").read_text() == stamp
+    assert first["cells"] == again["cells"] and len(first["cells"]) == 2
+    assert first["curve"]["updates"] == [10, 20] and first["cost"]["peak_megabytes"] > 0
+    assert not list((tmp_path / "run").glob("*.partial.npz"))
