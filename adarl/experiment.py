@@ -16,7 +16,7 @@ import numpy as np
 
 from adarl import stages
 from adarl.agent import Agent, model_like
-from adarl.config import Config, resolve
+from adarl.config import Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
 from adarl.graph import compact
@@ -75,9 +75,10 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
         scores: Any = run.stage_json(
             "scores", lambda _: stages.evaluate_all(family, view, policies, known, config, key_evaluate, progress)
         )
-        seconds = {name: run.manifest(name)["seconds"] for name in run.finished}
         agent = best_agent(model, view, *policies[config.methods[0]])
         agent.save(run.path / "agent.npz")
+        animations: Any = run.stage_json("animations", lambda _: stages.animate(family, agent, known, config, key_evaluate))
+        seconds = {name: run.manifest(name)["seconds"] for name in run.finished if name != "summary"}
         curves = {method: _curve(curve, config) for method, (_, curve) in policies.items()}
         summary = summarise(
             family,
@@ -88,9 +89,11 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             scores,
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
+            animations=animations,
             seconds=seconds,
             seed=config.seed,
             version=run.versions["adarl"],
+            command=command(family, config),
         )
         run.stage_json("summary", lambda _: summary)
         report = page.write(summary, run.path / "report.html")
