@@ -20,7 +20,7 @@ from adarl.domains.family import families, family, unknown
 from adarl.experiment import run
 from adarl.progress import Progress
 from adarl.report import page
-from adarl.report.figures import method_name, samples_name
+from adarl.report.words import method_name, samples_name
 from adarl.run.directory import RunDirectory
 from adarl.run.sweep import Told
 from adarl.types import AdarlError
@@ -58,6 +58,16 @@ class Adapt:
     """Episodes to act in afterwards."""
     seed: int = 0
     """Of samples and episodes."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make the report of a finished run anew: one HTML file that needs nothing else."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run directory."""
+    out: Path | None = None
+    """The file; RUN/report.html unless given."""
 
 
 @dataclass(frozen=True)
@@ -174,18 +184,32 @@ def _episode(env: gym.Env, here: adarl.Adapted, seed: int) -> tuple[float, int]:
     return total, steps
 
 
+def do_report(command: Report) -> None:
+    """`adarl report`."""
+    path = command.out or command.run / "report.html"
+    try:
+        page.write(_finished(command.run), path)
+    except OSError as error:
+        raise AdarlError(f"Cannot write {path}: {error.strerror}.") from error
+    console.print(f"Report: {path}", soft_wrap=True)
+
+
 def do_show(command: Show) -> None:
     """`adarl show`."""
-    source = RunDirectory.open_existing(command.run)
+    print_summary(_finished(command.run))
+    console.print(f"\nReport: {command.run / 'report.html'}", soft_wrap=True)
+
+
+def _finished(run: Path) -> dict[str, Any]:
+    """The summary of a run that went through."""
+    source = RunDirectory.open_existing(run)
     if "summary" not in source.finished:
         described: Any = source.config["family"]
         raise AdarlError(
-            f"The run in {command.run} is not finished (done: {', '.join(source.finished) or 'nothing'});"
-            f" `adarl run {described['name']} --out {command.run}` continues it."
+            f"The run in {run} is not finished (done: {', '.join(source.finished) or 'nothing'});"
+            f" `adarl run {described['name']} --out {run}` continues it."
         )
-    summary: Any = source.load_json("summary")
-    print_summary(summary)
-    console.print(f"\nReport: {command.run / 'report.html'}", soft_wrap=True)
+    return source.load_json("summary")
 
 
 def print_summary(summary: dict[str, Any]) -> None:
@@ -236,6 +260,7 @@ COMMANDS: dict[type, Callable[[Any], None]] = {
     Run: do_run,
     Families: do_families,
     Adapt: do_adapt,
+    Report: do_report,
     Show: do_show,
     Bench: do_table,
 }
@@ -243,6 +268,7 @@ Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Families, tyro.conf.subcommand("families")]
     | Annotated[Adapt, tyro.conf.subcommand("adapt")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Show, tyro.conf.subcommand("show")]
     | Annotated[Bench, tyro.conf.subcommand("table")]
 )

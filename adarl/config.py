@@ -3,11 +3,13 @@
 In: a family and the user's choices. Out: `Config`, complete and checked.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, get_args
 
 from adarl.collect import CollectConfig
-from adarl.domains.family import Family, unknown
+from adarl.domains.family import Family, families, unknown
 from adarl.domains.host import Host
 from adarl.methods.cavia import CaviaConfig
 from adarl.methods.pearl import PearlConfig
@@ -83,3 +85,22 @@ def resolve(family: Family, config: Config) -> Config:
         learner = replace(config.policy.learner, discount=family.discount)
         config = replace(config, policy=replace(config.policy, learner=learner))
     return config
+
+
+def command(family: Family, config: Config) -> str:
+    """What to type for the same run: every choice that differs from the default. Empty for a family not of adarl."""
+    if family != families().get(family.name):
+        return ""
+    return shlex.join(["adarl", "run", family.name, *_options(config, resolve(family, Config()))])
+
+
+def _options(config: Any, default: Any, prefix: str = "--") -> Iterator[str]:
+    for entry in fields(config):
+        value, usual = getattr(config, entry.name), getattr(default, entry.name)
+        name = entry.name.replace("_", "-")
+        if is_dataclass(value):
+            yield from _options(value, usual, f"{prefix}{name}.")
+        elif value != usual and isinstance(value, bool):
+            yield f"{prefix}{'' if value else 'no-'}{name}"
+        elif value != usual:
+            yield from (f"{prefix}{name}", *(map(str, value) if isinstance(value, tuple) else [str(value)]))

@@ -16,7 +16,7 @@ import numpy as np
 
 from adarl import stages
 from adarl.agent import Agent, model_like
-from adarl.config import WITH_MODEL, Config, resolve
+from adarl.config import WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
 from adarl.methods.method import Method, Policy, Trained
@@ -110,6 +110,12 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
         agent = best_agent(method.model, method.view, found.trained[first])
         agent.save(run.path / "agent.npz")
         known = {f"{target}/{samples}": p.told for (name, target, samples), p in found.policies.items() if name == first}
+        oracle = _oracle(found) if "oracle" in found.methods else None
+        key_watch = jr.split(jr.key(config.seed), 5)[4]
+        animations: Any = run.stage_json(
+            "animations", lambda _: stages.animate(family, agent, known, config, key_watch, oracle)
+        )
+        seconds = {name: run.manifest(name)["seconds"] for name in run.finished if name != "summary"}
         summary = summarise(
             family,
             method.model,
@@ -119,13 +125,22 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             found.scores,
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
-            seconds={name: run.manifest(name)["seconds"] for name in run.finished},
+            animations=animations,
+            seconds=seconds,
             seed=config.seed,
             version=run.versions["adarl"],
+            command=command(family, config),
         )
         run.stage_json("summary", lambda _: summary)
         report = page.write(summary, run.path / "report.html")
     return Result(agent, summary, run.path, report)
+
+
+def _oracle(found: Compared) -> dict[str, tuple[Any, View]]:
+    """The first seed's policy for every target."""
+    first = lambda tree: jax.tree.map(lambda x: x[0], tree)  # noqa: E731
+    view = found.methods["oracle"].view
+    return {target: (first(policy.q), view) for (name, target, _), policy in found.policies.items() if name == "oracle"}
 
 
 def fit_agent(family: Family, seed: int = 0, config: Config | None = None, directory: str | Path | None = None) -> Agent:

@@ -4,6 +4,7 @@ In: a family, the results of earlier stages, the configuration, a key. Out: arra
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,12 +12,14 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from adarl.adapt import first_steps
+from adarl.adapt import Estimate, first_steps
+from adarl.agent import Agent
 from adarl.collect import collect, random_policy
 from adarl.config import Config, n_samples
+from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family, Point
 from adarl.domains.host import Host
-from adarl.evaluate.returns import returns_over_seeds
+from adarl.evaluate.returns import returns_over_seeds, trajectory
 from adarl.methods.adarl import AdaRL
 from adarl.methods.adarl_star import AdaRLStar, without_masks
 from adarl.methods.cavia import CAVIA
@@ -26,6 +29,7 @@ from adarl.methods.oracle import Oracle
 from adarl.methods.pearl import PEARL
 from adarl.model import fit
 from adarl.model.world import WorldModel
+from adarl.network import Network
 from adarl.policy import host as host_policy
 from adarl.policy.view import View
 from adarl.progress import Progress
@@ -142,6 +146,47 @@ def score(family: Family, point: Point, policy: Policy, view: View, config: Conf
         kinds = {"copies": config.episodes, "steps": config.steps, "seed": seed + i}
         rows.append(host_policy.returns(domain, (point,), one(i, q), view, told, **kinds).mean())
     return np.asarray(rows)
+
+
+CLIP = 300
+"""Steps of an episode that are kept to be watched."""
+
+
+def animate(
+    family: Family,
+    agent: Agent,
+    known: dict[str, Estimate],
+    config: Config,
+    key,
+    oracle: Mapping[str, tuple[Network, View]] | None = None,
+) -> list[dict[str, Any]]:
+    """Episodes to watch: in every target from one start, told the theta that was estimated and the mean one of the sources.
+
+    The estimate is the first seed's, from the fewest samples. `oracle` has for a target a policy trained there, which needs
+    no theta. Only CartPole can be drawn.
+    """
+    domain = family.domain
+    if isinstance(domain, Host) or domain.state_names[:4] != CartPole().state_names:
+        return []
+    number, single = zip(*map(n_samples, config.samples), strict=True)
+    sizes = [n * (1 if one else config.collect.steps) for n, one in zip(number, single, strict=True)]
+    samples = config.samples[int(np.argmin(sizes))]
+    mean = jax.tree.map(lambda x: x.mean(0), agent.model.theta)
+    found = []
+    for t, (target, point) in enumerate(family.targets.items()):
+        theta = jax.tree.map(lambda x: x[0], known[f"{target}/{samples}"].theta)
+        actors = {"adapted": (agent.q, agent.view, theta), "not adapted": (agent.q, agent.view, mean)}
+        if oracle is not None:
+            actors["oracle"] = (*oracle[target], jax.tree.map(jnp.zeros_like, mean))
+        factors = {name: value[0] for name, value in family.stack((point,)).items()}
+        agents = []
+        for name, (q, view, told) in actors.items():
+            s, over = trajectory(domain, factors, q, view, told, jr.fold_in(key, t), steps=config.steps)
+            ended_at = int(np.argmax(over)) + 1 if bool(over.any()) else None
+            shown = np.asarray(s)[: min(CLIP, ended_at or CLIP) + 1, :4]
+            agents.append({"name": name, "states": shown.astype(float).round(4).tolist(), "ended_at": ended_at})
+        found.append({"target": target, "samples": samples, "steps": config.steps, "agents": agents})
+    return found
 
 
 def episodes_like(family: Family, config: Config) -> Episodes:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,44 @@ def test_show_repeats_the_summary(finished: Path):
     assert "gravity=55" in shown.stdout and "s_min" in shown.stdout
 
 
+def test_report_is_made_anew(finished: Path, tmp_path: Path):
+    report = finished / "report.html"
+    before = report.read_text()
+    report.unlink()
+    made = adarl("report", finished)
+    assert made.returncode == 0 and said(made) == f"Report: {report}"
+    assert report.read_text() == before and len(before) < 10_000_000
+    elsewhere = tmp_path / "new" / "page.html"
+    assert adarl("report", finished, "--out", elsewhere).returncode == 0 and elsewhere.read_text() == before
+    (tmp_path / "file").touch()
+    refused = adarl("report", finished, "--out", tmp_path / "file" / "page.html")
+    assert refused.returncode == 2 and "Cannot write" in said(refused)
+
+
+def test_report_of_an_unfinished_run_says_how_to_go_on(finished: Path, tmp_path: Path):
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    for path in (finished / "config.json", *finished.glob("collect.*")):
+        shutil.copy(path, begun)
+    told = adarl("report", begun)
+    assert told.returncode == 2 and not (begun / "report.html").exists()
+    assert f"is not finished (done: collect); `adarl run cartpole-gravity --out {begun}` continues it." in said(told)
+
+
+def test_what_is_watched_starts_alike_and_ends_where_it_says(finished: Path):
+    summary = json.loads((finished / "summary.json").read_text())
+    assert [entry["target"] for entry in summary["animations"]] == ["in", "out"]
+    for entry in summary["animations"]:
+        assert entry["samples"] == "5steps" and [agent["name"] for agent in entry["agents"]] == ["adapted", "not adapted"]
+        first, second = (agent["states"] for agent in entry["agents"])
+        assert first[0] == second[0] and len(first[0]) == 4
+        for agent in entry["agents"]:
+            assert len(agent["states"]) == 1 + (agent["ended_at"] or 60)
+    assert {domain["samples"] for domain in summary["domains"] if domain["kind"] == "target"} == {"5steps"}
+    options = "adarl run cartpole-gravity --seeds 2 --samples 5steps --episodes 1 --steps 60 --collect.trials 30"
+    assert summary["command"].startswith(options) and "theta" not in summary["command"]
+
+
 def test_adapt_estimates_and_acts(finished: Path):
     adapted = adarl("adapt", finished, "gravity=15", "--samples=20", "--episodes=1")
     assert adapted.returncode == 0, adapted.stdout + adapted.stderr
@@ -97,6 +136,7 @@ def test_killed_runs_continue_bit_identically(finished: Path, tmp_path: Path):
         (("run", "cartpole-gravity", "--samples", "0steps"), "Samples are '0steps'; a positive number"),
         (("run", "cartpole-gravity", "--seeds", "0"), "seeds is 0; at least 1 is needed."),
         (("show", "nowhere"), "There is no adarl run in nowhere"),
+        (("report", "nowhere"), "There is no adarl run in nowhere"),
         (("adapt", "nowhere", "gravity=15"), "There is no adarl run in nowhere"),
     ],
 )

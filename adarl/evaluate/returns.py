@@ -1,13 +1,14 @@
 """Greedy policy x one domain -> returns: what every method is judged by.
 
-In: a domain with its factors, a Q network, what it sees and the theta it is told. Out: one return an episode.
+In: a domain with its factors, a Q network, what it sees and the theta it is told. Out: one return an episode, or the states
+of one episode.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
 from adarl.network import Network
@@ -70,3 +71,21 @@ def returns_over_seeds(
         return returns(domain, factors, q, view, theta, key, episodes=episodes, steps=steps)
 
     return eqx.filter_vmap(one)(q, theta, jr.split(key, n_seeds))
+
+
+@eqx.filter_jit
+def trajectory(
+    domain: Functional, factors: Factors, q: Network, view: View, theta: Theta, key: PRNGKeyArray, *, steps: int
+) -> tuple[Float[Array, "time_plus_1 state"], Bool[Array, " time"]]:
+    """One greedy episode from a narrow start: its states, and after which steps it was over. A key is a start."""
+    key_reset, key_steps = jr.split(key)
+
+    def one_step(carry, t):
+        s, over = carry
+        answer = domain.step(jr.fold_in(key_steps, t), s, jnp.argmax(q(view(s, theta))), factors)
+        s = jnp.where(over, s, answer.s)
+        return (s, over | answer.ended), (s, over | answer.ended)
+
+    first = domain.reset(key_reset, factors, jnp.bool_(False))
+    _, (s, over) = jax.lax.scan(one_step, (first, jnp.bool_(False)), jnp.arange(steps))
+    return jnp.concatenate([first[None], s]), over

@@ -1,21 +1,22 @@
-"""The figures of a report: what changed (theta), where (the graph), how it adapts (scores and curves).
+"""The figures of a report: what changed (theta) and how it adapts (scores and curves).
 
-In: `summary`, the JSON-able dict of one run. Out: plotly figures and one SVG, of the graph of Eq. 1. Colours
-hold on a light and on a dark page; text and nodes take theirs from the page's style sheet. Names are the
-user's own and are escaped here: plotly, too, reads some HTML in its texts.
+In: `summary`, the JSON-able dict of one run. Out: plotly figures. Colours hold on a light and on a dark page; text takes
+its own from the page's style sheet. Names are the user's own and are escaped here: plotly, too, reads some HTML.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import cycle
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from scipy.interpolate import PchipInterpolator
 
-Summary = dict[str, Any]
+from adarl.evaluate import statistics
+from adarl.report.reading import Panel, Row, Summary, is_finite, panels, pearson, rows
+from adarl.report.words import amount, method_name, place, samples_name
 
 BLUE, ORANGE, GREY = "#3a80c4", "#cf701c", "#7d858e"
 PALETTE = (BLUE, ORANGE, "#2a9768", "#976bd1", "#d4506a", "#1b90a3", "#878426", GREY)
@@ -23,93 +24,57 @@ PALETTE = (BLUE, ORANGE, "#2a9768", "#976bd1", "#d4506a", "#1b90a3", "#878426", 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "pentagon", "x", "hexagon")
 RULE = "rgba(128, 134, 142, 0.28)"
 CAP = {"color": GREY, "width": 1, "dash": "dot"}
-METHODS = {"adarl": "AdaRL", "adarl_plus": "AdaRL+", "adarl_star": "AdaRL*", "non_t": "Non-t"}
-WIDTH, NODE = 440, 132  # of the graph and of a node, legible when a phone draws them at 0.8 of their size
+Style = tuple[str, str, str]
+"""A method, its colour and its symbol."""
 
 
-class Panel(NamedTuple):
-    """One factor, the dimension of theta_min that follows it best, and how closely over all domains."""
-
-    factor: str
-    theta: str
-    points: list[tuple[dict, Any, Any]]
-    """Domain, value of the factor, value of theta."""
-    pearson: float
-    spearman: float
-
-
-class Row(NamedTuple):
-    """A target after some samples, with the scores of every seed by method."""
-
-    target: str
-    factors: dict[str, float]
-    samples: Any
-    cells: dict[str, list[float]]
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> float:
-    """|r|, or NaN for fewer than two points or a constant side."""
-    flat = len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0
-    return float("nan") if flat else min(1.0, float(abs(np.corrcoef(x, y)[0, 1])))
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """|Spearman's rank correlation|: Pearson's on the ranks, ties at their mean rank."""
-    return pearson(_ranks(x), _ranks(y))
-
-
-def panels(summary: Summary) -> list[Panel]:
-    """For each factor the dimension of theta_min with the highest rank correlation."""
-    names = [name for name, kept in summary["theta_min"].items() if kept]
-    found = []
-    for factor in summary["factors"]:
-        options = [option for name in names if (option := _panel(summary["domains"], factor, name)).points]
-        if options:
-            found.append(max(options, key=lambda option: np.nan_to_num(option.spearman, nan=-1.0)))
-    return found
-
-
-def rows(summary: Summary) -> list[Row]:
-    """The scores by target and samples, in the order of the summary, without those that are not finite."""
-    found: dict[tuple, Row] = {}
-    for entry in summary["scores"]:
-        factors, samples = entry.get("factors") or {}, entry.get("samples")
-        key = (entry["target"], tuple(factors.items()), samples)
-        row = found.setdefault(key, Row(entry["target"], factors, samples, {}))
-        row.cells.setdefault(entry["method"], []).extend(filter(_is_finite, entry["scores"]))
-    return list(found.values())
-
-
-def styles(summary: Summary) -> Iterator[tuple[str, str, str]]:
+def styles(summary: Summary) -> Iterator[Style]:
     """Every method with scores or curves, in the order of the summary, with its colour and symbol."""
     names = [entry["method"] for entry in summary["scores"]] + list(summary["curves"])
     return zip(dict.fromkeys(names), cycle(PALETTE), cycle(SYMBOLS), strict=False)
 
 
-def method_name(method: str) -> str:
-    """How a method is written for a reader."""
-    return METHODS.get(method, method.replace("_", " "))
-
-
-def samples_name(samples: Any) -> str:
-    """`50steps` is written `50 steps`, `10000` is written `10,000 samples`."""
-    text = "" if samples is None else str(samples)
-    unit = text.lstrip("0123456789")
-    return f"{int(text.removesuffix(unit)):,} {unit.strip() or 'samples'}" if unit != text else text
-
-
 def theta(summary: Summary) -> go.Figure:
-    """Theta against the factor: sources as circles, targets as diamonds with one standard deviation."""
+    """Theta against the factor: sources as circles, targets with one standard deviation for every number of samples."""
     shown = panels(summary)
     count = max(1, len(shown))
     # Panels stand below each other, because two side by side are too narrow for a phone.
     figure = make_subplots(rows=count, cols=1, vertical_spacing=0.3 / count)
     for i, panel in enumerate(shown, start=1):
-        for trace in (_line(panel), _points(panel, "source"), _points(panel, "target")):
+        for trace in (_line(panel), _sources(panel), *_targets(panel)):
             figure.add_trace(trace.update(showlegend=i == 1 and bool(trace.name)), row=i, col=1)
         figure.update_xaxes(title_text=_plain(panel.factor), row=i, col=1)
         figure.update_yaxes(title_text=_plain(panel.theta), row=i, col=1)
     return _calm(figure, 50 + 310 * count)
+
+
+def adaptation(summary: Summary) -> go.Figure:
+    """Score against the number of samples: a panel a target, a line a method. Empty unless there are several numbers."""
+    found = rows(summary)
+    numbers = sorted({row.samples for row in found if amount(row.samples) > 0}, key=amount)
+    targets = list(dict.fromkeys(row.target for row in found))
+    if len(numbers) < 2:
+        return go.Figure()
+    figure = make_subplots(rows=len(targets), cols=1, shared_xaxes=True, vertical_spacing=0.2 / len(targets))
+    methods = [style for style in styles(summary) if any(row.cells.get(style[0]) for row in found)]
+    for i, target in enumerate(targets, start=1):
+        here = [row for row in found if row.target == target and row.samples in numbers]
+        for lane, style in enumerate(methods):
+            shift = 0.07 * (lane - (len(methods) - 1) / 2)  # side by side, or equal scores would hide each other
+            trace = _means(here, style, [numbers.index(row.samples) + shift for row in here])
+            figure.add_trace(trace.update(showlegend=i == 1), row=i, col=1)
+        if summary["score_cap"] is not None:
+            figure.add_hline(y=summary["score_cap"], line=CAP, row=i, col=1)  # pyright: ignore[reportArgumentType]
+        where = f"{target}: {place(here[0].factors)}" if here and here[0].factors else target
+        corner = {"x": 0, "xref": "x domain", "xanchor": "left", "y": 1.02, "yref": "y domain", "yanchor": "bottom"}
+        figure.add_annotation(text=_plain(where), showarrow=False, row=i, col=1, **corner)
+    labels = [_plain(samples_name(number)).replace(" ", "<br>", 1) for number in numbers]
+    span = [-0.5, len(numbers) - 0.5]
+    figure.update_xaxes(tickvals=list(range(len(numbers))), ticktext=labels, range=span, showgrid=False)
+    figure.update_xaxes(title_text="samples of the target", row=len(targets), col=1)
+    height = 130 + 215 * len(targets)
+    _calm(figure, height).update_yaxes(rangemode="tozero", nticks=5, zeroline=True, zerolinecolor=RULE, zerolinewidth=1)
+    return figure.update_layout(legend={"y": 1 + 34 / (height - 130)})
 
 
 def curves(summary: Summary) -> go.Figure:
@@ -147,69 +112,57 @@ def scores(summary: Summary) -> go.Figure:
     return _calm(figure, 110 + len(found) * max(52, 18 * len(shown) + 12))
 
 
-def graph_svg(summary: Summary) -> str:
-    """The graph over two time slices: causes at t-1 on the left, effects at t on the right."""
-    states, edges = summary["state_names"], [edge for edge in summary["edges"] if edge["hard"]]
-    kept = {name for part in ("s_min", "theta_min") for name, keep in summary[part].items() if keep}
-    # Heights of the nodes. A state has the same on both sides, so that an edge to itself is level.
-    causes = [*(edge["source"] for edge in summary["edges"]), *summary["theta_min"]]
-    effects = [edge["target"] for edge in summary["edges"]]
-    y = {"source": _column(states, causes), "target": _column(states, effects)}
-    starts, ends = _ports(edges, "source", "target", y), _ports(edges, "target", "source", y)
-    colours = dict.fromkeys(summary["theta_min"], BLUE) | dict.fromkeys(states, GREY)
-    drawn = zip(edges, starts, ends, strict=True)
-    body = [_edge(edge, colours.get(edge["source"], ORANGE), start, end) for edge, start, end in drawn]
-    for end, x, moment in (("source", 1, "t − 1"), ("target", WIDTH - 1 - NODE, "t")):
-        body.append(f'<text class="slice" x="{x + NODE / 2}" y="14">{moment}</text>')
-        body += [_node(name, x, height, name in kept) for name, height in y[end].items()]
-    height = max([60, *y["source"].values(), *y["target"].values()]) + 18
-    about = f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Graph with {len(edges)} edges"'
-    return f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" {about}>{"".join(body)}</svg>'
-
-
 def _plain(name: Any) -> str:
     """A name as text, whatever it holds: plotly decodes the entities and sees no tag."""
     return escape(str(name), quote=False)
 
 
-def _is_finite(value: float | None) -> bool:
-    return value is not None and bool(np.isfinite(value))
+def _sources(panel: Panel) -> go.Scatter:
+    shown = [point for point in panel.points if point[0]["kind"] == "source"]
+    return _points(panel, shown, [x for _, x, _ in shown], BLUE, "circle").update(name="sources")
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse].tolist()
+def _targets(panel: Panel) -> list[go.Scatter]:
+    """One trace for every number of samples, a little beside each other so that each one's interval is seen."""
+    shown = [point for point in panel.points if point[0]["kind"] == "target"]
+    numbers = sorted({point[0].get("samples") for point in shown}, key=amount)
+    reach = [x for _, x, _ in panel.points]
+    traces = []
+    for i, samples in enumerate(numbers):
+        here = [point for point in shown if point[0].get("samples") == samples]
+        x = [x + 0.03 * np.ptp(reach) * (i - (len(numbers) - 1) / 2) for _, x, _ in here]
+        trace = _points(panel, here, x, PALETTE[1 + i % (len(PALETTE) - 1)], SYMBOLS[1 + i % (len(SYMBOLS) - 1)])
+        trace.update(marker={"size": 9})
+        trace.update(name=f"targets, {_plain(samples_name(samples))}" if len(numbers) > 1 else "targets")
+        if i == len(numbers) - 1:  # one name a target
+            side = [_side(value, reach, [y for _, _, y in panel.points]) for _, value, _ in here]
+            trace.update(mode="markers+text", text=[_plain(domain["name"]) for domain, _, _ in here], textposition=side)
+        traces.append(trace)
+    return traces
 
 
-def _panel(domains: Iterable[dict], factor: str, name: str) -> Panel:
-    every: list[tuple[dict, Any, Any]] = [(d, d["factors"].get(factor), d["theta"].get(name)) for d in domains]
-    points = [point for point in every if _is_finite(point[1]) and _is_finite(point[2])]
-    x, y = [x for _, x, _ in points], [y for _, _, y in points]
-    return Panel(factor, name, points, pearson(x, y), spearman(x, y))
+def _side(x: float, reach: list[float], heights: list[float]) -> str:
+    """Where a name stands clear of the line, which rises or falls, and within the frame."""
+    if np.ptp(reach) == 0 or np.cov(reach, heights)[0, 1] >= 0:
+        return "top left" if x == max(reach) else "bottom right"
+    return "top right" if x == min(reach) else "bottom left"
 
 
-def _points(panel: Panel, kind: Literal["source", "target"]) -> go.Scatter:
-    shown = [point for point in panel.points if point[0]["kind"] == kind]
-    names = [domain["name"] for domain, _, _ in shown]
-    hover = [f"{domain['name']} {samples_name(domain.get('samples'))}" for domain, _, _ in shown]
+def _points(panel: Panel, shown: Sequence[tuple], x: list[float], colour: str, symbol: str) -> go.Scatter:
     sd = [(domain.get("theta_sd") or {}).get(panel.theta) for domain, _, _ in shown]  # NaN: no bar
-    colour, symbol = (BLUE, "circle") if kind == "source" else (ORANGE, "diamond")
-    x, y = [x for _, x, _ in shown], [y for _, _, y in shown]
-    trace = go.Scatter(x=x, y=y, name=f"{kind}s", mode="markers", cliponaxis=False, marker={"size": 11})
-    trace.update(marker={"color": colour, "symbol": symbol}, customdata=[_plain(text) for text in hover])
-    trace.update(hovertemplate="%{customdata}<br>%{x}, %{y:.3f}<extra></extra>")
-    trace.update(error_y={"array": sd, "color": colour, "thickness": 1.5, "width": 5})
-    if kind == "target":
-        # One name a target, though it may stand there once for every number of samples.
-        text = [_plain(name) if names.index(name) == i else "" for i, name in enumerate(names)]
-        furthest = max(x for _, x, _ in panel.points)
-        side = ["bottom left" if value == furthest else "bottom right" for value in x]  # within the frame
-        trace.update(mode="markers+text", text=text, textposition=side)
-    return trace
+    hover = []
+    for (domain, value, height), width in zip(shown, sd, strict=True):
+        spread = f" ± {width:.3f}" if is_finite(width) else ""
+        name = f"{domain['name']} {samples_name(domain.get('samples'))}".strip()
+        hover.append(f"{_plain(name)}<br>{_plain(panel.factor)} {value:g}<br>{_plain(panel.theta)} {height:.3f}{spread}")
+    trace = go.Scatter(x=x, y=[y for _, _, y in shown], mode="markers", cliponaxis=False, customdata=hover)
+    trace.update(marker={"color": colour, "symbol": symbol, "size": 11})
+    trace.update(hovertemplate="%{customdata}<extra></extra>")
+    return trace.update(error_y={"array": sd, "color": colour, "thickness": 1.5, "width": 5})
 
 
 def _line(panel: Panel) -> go.Scatter:
-    """Straight through the sources where |r| > 0.99, and on to the targets; else from mean to mean."""
+    """Straight through the sources where |r| > 0.99, and on to the targets; else a monotone curve from mean to mean."""
     sources = [(x, y) for domain, x, y in panel.points if domain["kind"] == "source"]
     x, y = [x for x, _ in sources], [y for _, y in sources]
     at = sorted(set(x))
@@ -218,20 +171,40 @@ def _line(panel: Panel) -> go.Scatter:
         slope, start = np.polyfit(x, y, 1)
         at = [bound(value for _, value, _ in panel.points) for bound in (min, max)]
         height = [float(start + slope * value) for value in at]
+    elif len(at) > 2:
+        knots = PchipInterpolator(at, height)
+        at = sorted({*at, *np.linspace(at[0], at[-1], 61).tolist()})
+        height = knots(at).tolist()
     return go.Scatter(x=at, y=height, mode="lines", line={"color": GREY}, hoverinfo="skip")
+
+
+def _means(here: list[Row], style: Style, x: list[float]) -> go.Scatter:
+    """Means of one method in one target, with 95% intervals of the bootstrap."""
+    method, colour, symbol = style
+    cells = [(at, np.asarray(row.cells[method])[:, None]) for at, row in zip(x, here, strict=True) if row.cells.get(method)]
+    rng = np.random.default_rng(0)
+    means = [statistics.mean(values) for _, values in cells]
+    bounds = [statistics.interval(statistics.mean, values, rng=rng, draws=500) for _, values in cells]
+    above = [high - mean for mean, (_, high) in zip(means, bounds, strict=True)]
+    below = [mean - low for mean, (low, _) in zip(means, bounds, strict=True)]
+    bars = {"array": above, "arrayminus": below, "color": colour, "thickness": 1.5, "width": 4}
+    marker = {"color": colour, "symbol": symbol, "size": 9}
+    trace = go.Scatter(x=[at for at, _ in cells], y=means, error_y=bars, marker=marker, mode="lines+markers")
+    trace.update(line={"color": colour, "width": 1.5}, hovertemplate="%{y:,.1f}", cliponaxis=False)
+    return trace.update(name=_plain(method_name(method)), legendgroup=method)
 
 
 def _quantiles(curve: dict) -> list[list[float]]:
     """Updates, 10%, median and 90%, over the seeds with a finite score there."""
     columns = []
     for i, update in enumerate(curve["updates"]):
-        values = [seed[i] for seed in curve["score"] if i < len(seed) and _is_finite(seed[i])]
+        values = [seed[i] for seed in curve["score"] if i < len(seed) and is_finite(seed[i])]
         if values:
             columns.append((update, *np.quantile(values, (0.1, 0.5, 0.9)).tolist()))
     return [[column[j] for column in columns] for j in range(4)]
 
 
-def _lane(found: list[Row], style: tuple[str, str, str], offset: float, width: float) -> list[go.Scatter]:
+def _lane(found: list[Row], style: Style, offset: float, width: float) -> list[go.Scatter]:
     """The points of one method, spread over its lane so that equal scores stay visible, and their means."""
     method, colour, symbol = style
     cells = [(i + offset, row.cells[method]) for i, row in enumerate(found) if row.cells.get(method)]
@@ -256,40 +229,5 @@ def _calm(figure: go.Figure, height: int) -> go.Figure:
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}, showlegend=True)
     figure.update_layout(hoverlabel={"bgcolor": "#2a2f36", "font": {"color": "#f2f2ef"}})
     shared = {"gridcolor": RULE, "zeroline": False, "automargin": True, "fixedrange": True, "ticks": ""}
+    shared["ticklabelstandoff"] = 6  # clear of each other in the corner, and of a point on the axis
     return figure.update_xaxes(**shared).update_yaxes(**shared)
-
-
-def _column(states: Sequence[str], others: Iterable[str]) -> dict[str, int]:
-    """The height of each node: the states first, then a gap, then what stands beside them."""
-    names = dict.fromkeys([*states, *others])
-    return {name: 44 + 42 * i + 16 * (i >= len(states)) for i, name in enumerate(names)}
-
-
-def _ports(edges: list[dict], here: str, there: str, y: dict[str, dict[str, int]]) -> list[float]:
-    """Where each edge meets its node: in the order of the far ends, so that no two share a point."""
-    counts, seen = Counter(edge[here] for edge in edges), Counter()
-    ports = [0.0] * len(edges)
-    for i in sorted(range(len(edges)), key=lambda i: y[there][edges[i][there]]):
-        name = edges[i][here]
-        ports[i] = y[here][name] + (seen[name] - (counts[name] - 1) / 2) * min(6, 22 / counts[name])
-        seen[name] += 1
-    return ports
-
-
-def _edge(edge: dict, colour: str, start: float, end: float) -> str:
-    left, middle, right = 1 + NODE, WIDTH / 2, WIDTH - NODE - 8
-    path = f"M{left} {start:.1f}C{middle} {start:.1f} {middle} {end:.1f} {right} {end:.1f}"
-    prob = f", probability {edge['prob']:.2f}" if _is_finite(edge.get("prob")) else ""
-    title = escape(f"{edge['source']} → {edge['target']}{prob}")
-    # The first path is unseen and wide: a finger or a mouse seldom hits a line. Every edge arrives level.
-    return (
-        f'<g class="edge"><title>{title}</title><path class="reach" d="{path}"/>'
-        f'<path class="line" stroke="{colour}" d="{path}"/>'
-        f'<path fill="{colour}" d="M{right} {end - 3.5:.1f}l7 3.5l-7 3.5z"/></g>'
-    )
-
-
-def _node(name: str, x: float, y: float, kept: bool) -> str:
-    label = f'<text x="{x + NODE / 2}" y="{y + 4.5}">{escape(name if len(name) < 16 else name[:14] + "…")}</text>'
-    box = f'<rect x="{x}" y="{y - 15}" width="{NODE}" height="30" rx="15"/>'
-    return f'<g class="node{" kept" if kept else ""}"><title>{escape(name)}</title>{box}{label}</g>'

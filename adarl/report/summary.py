@@ -44,17 +44,18 @@ def edges(model: WorldModel, state_names: tuple[str, ...]) -> list[dict[str, Any
     ]
 
 
-def domains(family: Family, model: WorldModel, known: dict[str, Estimate], samples: str) -> list[dict[str, Any]]:
-    """Sources and targets with their thetas. A target's is the median over the seeds' own samples."""
+def domains(family: Family, model: WorldModel, known: dict[str, Estimate]) -> list[dict[str, Any]]:
+    """Sources and targets with their thetas. A target's is the median over the seeds' own samples, one for every number."""
     names = theta_names(model)
     rows = []
     for k, point in enumerate(family.sources):
         theta = Theta(model.theta.theta_s[k], model.theta.theta_r[k])
         rows.append(_domain(f"source {k + 1}", "source", point) | {"theta": _named(names, theta), "theta_sd": None})
-    for target, point in family.targets.items():
-        middle, sd = _median(known[f"{target}/{samples}"].theta), _median(known[f"{target}/{samples}"].sd)
+    for name, estimate in known.items():
+        target, _, samples = name.rpartition("/")
+        middle, sd = _median(estimate.theta), _median(estimate.sd)
         found = {"theta": _named(names, middle), "theta_sd": _named(names, sd), "samples": samples}
-        rows.append(_domain(target, "target", point) | found)
+        rows.append(_domain(target, "target", family.targets[target]) | found)
     return rows
 
 
@@ -80,12 +81,11 @@ def summarise(
     names_s, names_r = theta_names(model)
     flags = [*np.asarray(compact.theta_s_min).tolist(), *np.asarray(compact.theta_r_min).tolist()]
     state_names = family.domain.state_names
-    headline = scores[0]["samples"] if scores else "50steps"
     return {
         "family": family.name,
         "factors": list(family.factors),
         "state_names": list(state_names),
-        "domains": domains(family, model, known, headline),
+        "domains": domains(family, model, known),
         "edges": edges(model, state_names),
         "s_min": dict(zip(state_names, np.asarray(compact.s_min).tolist(), strict=True)),
         "theta_min": dict(zip([*names_s, *names_r], flags, strict=True)),

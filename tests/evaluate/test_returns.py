@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 
 from adarl.domains.cartpole import CartPole
-from adarl.evaluate.returns import returns, returns_over_seeds
+from adarl.evaluate.returns import returns, returns_over_seeds, trajectory
 from adarl.network import Network
 from adarl.policy.learn import View
 from adarl.types import Theta
@@ -87,3 +87,24 @@ def test_seeds_have_their_own_policy_and_theta():
         steps=600,
     )
     np.testing.assert_array_equal(got[1], alone)
+
+
+def test_a_trajectory_by_hand():
+    """The same episode, stepped in Python: it stays where it ended."""
+    right = linear([0.0] * 4, bias=1.0)
+    s, over = trajectory(CartPole(), FACTORS, right, STATES, NOTHING, jr.key(3), steps=40)
+    assert s.shape == (41, 4) and over.shape == (40,)
+    ended_at = int(np.argmax(over)) + 1
+    assert 5 < ended_at < 20 and over[ended_at - 1 :].all()
+    by_hand = CartPole().reset(jr.split(jr.key(3))[0], FACTORS, jnp.bool_(False))
+    for t in range(ended_at):
+        np.testing.assert_allclose(s[t], by_hand, atol=1e-5)
+        step = CartPole().step(jr.key(0), by_hand, jnp.asarray(1), FACTORS)
+        by_hand = step.s
+        assert bool(step.ended) == (t + 1 == ended_at)
+    np.testing.assert_allclose(s[ended_at:], np.tile(by_hand, (41 - ended_at, 1)), atol=1e-5)
+
+
+def test_a_trajectory_goes_on_while_the_pole_stands():
+    s, over = trajectory(CartPole(), FACTORS, linear(BALANCE), STATES, NOTHING, jr.key(0), steps=300)
+    assert not over.any() and (np.abs(np.diff(s[:, 1])) > 0).all()
