@@ -8,14 +8,18 @@ from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array, Float
 
 from adarl.adapt import Estimate, estimate
 from adarl.model import fit
 from adarl.model.world import WorldModel
 from adarl.network import Network
+from adarl.policy.imagine import Imagined
+from adarl.policy.learn import suited
 from adarl.policy.view import View
 from adarl.run import checkpoint
 from adarl.types import AdarlError, Theta, Transition
@@ -25,8 +29,25 @@ class Agent(eqx.Module):
     """A policy for a whole family: pi(a | s_min, theta_min)."""
 
     model: WorldModel
-    q: Network
+    networks: Network
+    """Those that it may act by, along a first axis."""
+    score: Float[Array, " network"]
+    """On the sources."""
+    starts: Float[Array, "start state"]
+    """Where episodes usually begin."""
     view: View
+
+    @property
+    def q(self) -> Network:
+        """The network that did best on the sources."""
+        return jax.tree.map(lambda x: x[jnp.argmax(self.score)], self.networks)
+
+    def suited(self, theta: Theta) -> Network:
+        """The network that does best at this theta, by the model."""
+        if len(self.score) == 1:
+            return self.q
+        world = Imagined(self.model, self.starts, self.starts, None, None, 0.0)
+        return _suited(world, self.networks, self.score, self.view, theta, jr.key(0))
 
     def adapt(self, env: gym.Env, samples: int = 50, seed: int = 0) -> "Adapted":
         """Estimate theta of this environment from `samples` random steps. The policy is not trained again."""
@@ -34,7 +55,8 @@ class Agent(eqx.Module):
             raise AdarlError(f"{samples} samples were asked for; at least 1 is needed.")
         self._check(env)
         rows = _wander(env, samples, seed, self.model.n_actions)
-        return Adapted(self, estimate(self.model, rows, jnp.ones(samples, bool)))
+        known = estimate(self.model, rows, jnp.ones(samples, bool))
+        return Adapted(self, known, self.suited(known.theta))
 
     def _check(self, env: gym.Env) -> None:
         n_state = self.model.scale.s_mean.shape[0]
@@ -64,6 +86,8 @@ class Agent(eqx.Module):
             "floor": head.floor,
             "reward_floor": self.model.heads.reward.floor,
             "policy_hidden": self.q.layers[0].out_features,
+            "networks": len(self.score),
+            "starts": len(self.starts),
             "view": [list(self.view.s_index), list(self.view.theta_s_index), list(self.view.theta_r_index)],
         }
 
@@ -79,8 +103,10 @@ def load(path: str | Path) -> Agent:
         indices = [tuple(index) for index in sizes["view"]]
         view = View(model.scale.s_mean, model.scale.s_scale, *indices)
         hidden = sizes["policy_hidden"]
-        q = Network((view.size, hidden, hidden, sizes["n_actions"]), "relu", key=jr.key(0))
-        return Agent(model, q, view)
+        one = lambda key: Network((view.size, hidden, hidden, sizes["n_actions"]), "relu", key=key)  # noqa: E731
+        networks = eqx.filter_vmap(one)(jr.split(jr.key(0), sizes["networks"]))
+        starts = jnp.zeros((sizes["starts"], sizes["n_state"]))
+        return Agent(model, networks, jnp.zeros(sizes["networks"]), starts, view)
 
     return checkpoint.load(path, eqx.filter_eval_shape(like))
 
@@ -101,8 +127,9 @@ def model_like(n_state: int, n_actions: int, n_domains: int, config: fit.ModelCo
 class Adapted:
     """An agent in one environment: acts on observations, knows its theta and how sure it is of it."""
 
-    def __init__(self, agent: Agent, known: Estimate):
+    def __init__(self, agent: Agent, known: Estimate, q: Network):
         self.agent = agent
+        self.q = q
         self.theta: Theta = known.theta
         self.sd: Theta = known.sd
 
@@ -111,10 +138,13 @@ class Adapted:
         s = jnp.asarray(observation, jnp.float32)
         if s.shape != self.agent.view.mean.shape:
             raise AdarlError(f"The observation has the shape {s.shape}; {self.agent.view.mean.shape} is expected.")
-        return int(_greedy(self.agent.q, self.agent.view, s, self.theta))
+        return int(_greedy(self.q, self.agent.view, s, self.theta))
 
     def reset(self) -> None:
         """Between episodes. With observed states there is no belief to forget."""
+
+
+_suited = eqx.filter_jit(suited)
 
 
 @eqx.filter_jit

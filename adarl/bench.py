@@ -6,6 +6,7 @@ killed continues, and as many work at once as there are cores.
 """
 
 import csv
+import io
 import json
 import resource
 from collections import defaultdict
@@ -19,11 +20,13 @@ import numpy as np
 from adarl import experiment
 from adarl.config import METHODS, Config, Method, resolve
 from adarl.domains.family import family, unknown
+from adarl.evaluate.scores import CARTPOLE_MDP, COLUMNS, DISTRACTED, read
+from adarl.report import results
+from adarl.report.summary import summarise
 from adarl.run.directory import RunDirectory
 from adarl.run.sweep import Told, sweep
 from adarl.types import AdarlError
 
-FIELDS = ("row", "samples", "method", "seed", "score")
 WORK = {"oracle": 2.0, "non_t": 2.0, "cavia": 3.0, "pearl": 3.0, "adarl_star": 1.0, "adarl": 1.0, "adarl_plus": 2.0}
 """What a method costs, roughly, to start the longest jobs first and to guess the time that remains."""
 
@@ -41,17 +44,24 @@ class Entry:
     work: float = 1.0
 
 
-TABLES = {
+ENTRIES = {
     "cartpole-mdp": (
         Entry("cartpole-gravity", "G", {}, {}),
         Entry("cartpole-mass", "M", {}, {}),
         # 25 sources that differ in two ways, some of which end within 20 steps.
-        Entry("cartpole-gravity-mass", "GM", {"wander": 0.02}, {"updates": 20_000, "hidden": 128}, work=3.0),
+        Entry(
+            "cartpole-gravity-mass",
+            "GM",
+            {"wander": 0.02, "horizon": 150, "epsilon": 0.02},
+            {"updates": 16_000, "hidden": 128},
+            work=3.0,
+        ),
         Entry("cartpole-motor", "motor", {}, {}),
         Entry("cartpole-target", "target", {}, {}),
     ),
     "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),
 }
+GRIDS = {"cartpole-mdp": CARTPOLE_MDP, "distracted": DISTRACTED}
 
 
 @dataclass(frozen=True)
@@ -69,37 +79,45 @@ class Job:
         return WORK[self.method] * self.entry.work
 
 
-def jobs_of(table: str, runs: Path, *, samples: tuple[str, ...], seeds: int, methods: tuple[Method, ...], quick: bool):
-    """The jobs of a table, the longest first."""
-    if table not in TABLES:
-        raise AdarlError(unknown("table", table, TABLES))
+def jobs_of(
+    table: str, runs: Path, *, samples: tuple[str, ...], seeds: int, methods: tuple[Method, ...], updates: float = 1.0
+) -> list[Job]:
+    """The jobs of a table, the longest first. `updates` is the share of the usual ones that a policy gets."""
+    if table not in ENTRIES:
+        raise AdarlError(unknown("table", table, ENTRIES))
     jobs = []
-    for entry in TABLES[table]:
-        base = config_of(entry, samples, seeds, quick)
+    for entry in ENTRIES[table]:
+        base = config_of(entry, samples, seeds, updates)
         for method in methods:
             config = resolve(family(entry.family), replace(base, methods=(method,)))
             jobs.append(Job(entry, method, config, runs / entry.family / method))
     return sorted(jobs, key=lambda job: -job.work)
 
 
-def config_of(entry: Entry, samples: tuple[str, ...], seeds: int, quick: bool) -> Config:
+def config_of(entry: Entry, samples: tuple[str, ...], seeds: int, updates: float = 1.0) -> Config:
     """What all methods share in one family."""
     config = Config(seeds=seeds, samples=samples, episodes=10)
     learner = replace(config.policy.learner, **entry.learner)
-    if quick:
-        learner = replace(learner, updates=learner.updates // 3000 * 1000)
+    every = config.policy.evaluate_every
+    learner = replace(learner, updates=max(2, int(updates * learner.updates / every)) * every)
     return replace(config, policy=replace(config.policy, **entry.policy, learner=learner))
 
 
 def work(job: Job, teller: Any) -> dict[str, Any]:
-    """One job, in its own process: raw scores, the learning curve, seconds and memory."""
+    """One job, in its own process: raw scores, the learning curve, seconds and memory, and what AdaRL+ found."""
     chosen = family(job.entry.family)
     with RunDirectory(job.directory, experiment.described(chosen, job.config)) as run:
         found = experiment.compare(chosen, job.config, run, teller)
         seconds = sum(run.manifest(name)["seconds"] for name in run.finished)
+        about = None
+        if job.method == "adarl_plus":
+            method: Any = found.methods[job.method]
+            extra = {"score_name": chosen.score, "score_cap": job.config.steps, "animations": []}
+            known = found.known(job.method)
+            about = summarise(chosen, method.model, method.minimal, known, {}, found.scores, **extra)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     cost = {"minutes": round(seconds / 60, 1), "peak_megabytes": round(megabytes)}
-    return {"cells": cells_of(job, found.scores), "curve": found.curves[job.method], "cost": cost}
+    return {"cells": cells_of(job, found.scores), "curve": found.curves[job.method], "cost": cost, "summary": about}
 
 
 def cells_of(job: Job, scores: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -111,7 +129,7 @@ def cells_of(job: Job, scores: list[dict[str, Any]]) -> list[dict[str, Any]]:
         samples = "0" if job.method == "oracle" else score["samples"]
         found[f"{job.entry.row}_{score['target'].split('_')[0]}", samples].append(score["scores"])
     return [
-        dict(zip(FIELDS, (row, samples, job.method, seed, round(float(mean), 3)), strict=True))
+        dict(zip(COLUMNS, (row, samples, job.method, seed, round(float(mean), 3)), strict=True))
         for (row, samples), targets in found.items()
         for seed, mean in enumerate(np.mean(targets, axis=0))
     ]
@@ -126,12 +144,12 @@ def run_table(
     out: Path,
     runs: Path,
     workers: int,
-    quick: bool = False,
+    updates: float = 1.0,
     hear: Callable[[Job, Told], None] = lambda job, told: None,
     finished: Callable[[Job, int, int], None] = lambda job, done, total: None,
 ) -> list[str]:
     """All jobs of a table; files in `out` grow with each that finishes. The answer names what failed."""
-    jobs = jobs_of(table, runs, samples=samples, seeds=seeds, methods=methods, quick=quick)
+    jobs = jobs_of(table, runs, samples=samples, seeds=seeds, methods=methods, updates=updates)
     failed = []
     for done, end in enumerate(sweep(work, [(job,) for job in jobs], workers, lambda t: hear(jobs[t.job], t)), start=1):
         job = jobs[end.job]
@@ -149,19 +167,35 @@ def keep(out: Path, job: Job, answer: dict[str, Any]) -> None:
     """Put a job's results beside those that are there; what it replaces is its own."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "scores.csv"
-    old = list(csv.DictReader(path.open())) if path.exists() else []
+    old = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
     mine = {(cell["row"], job.method) for cell in answer["cells"]}
     rows = [row for row in old if (row["row"], row["method"]) not in mine] + answer["cells"]
-    with path.open("w", newline="") as handle:
-        writer: csv.DictWriter[str] = csv.DictWriter(handle, FIELDS)
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda r: (r["row"], r["samples"], r["method"], int(r["seed"]))))
+    text = io.StringIO()
+    writer: csv.DictWriter[str] = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(sorted(rows, key=lambda r: (r["row"], r["samples"], r["method"], int(r["seed"]))))
+    results.whole(path, text.getvalue().encode())
     curve = {**answer["curve"], "score": np.round(answer["curve"]["score"], 1).tolist()}
     _merge_json(out / "curves.json", job, curve)
     _merge_json(out / "cost.json", job, answer["cost"])
+    if answer["summary"] is not None:
+        _merge_json(out / "found.json", job, answer["summary"])
 
 
 def _merge_json(path: Path, job: Job, value: Any) -> None:
-    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    content = _read_json(path)
     content.setdefault(job.entry.family, {})[job.method] = value
-    path.write_text(json.dumps(content, sort_keys=True) + "\n")
+    results.whole(path, (json.dumps(content, sort_keys=True) + "\n").encode())
+
+
+def publish(table: str, out: Path, *, samples: tuple[str, ...], partial: bool) -> list[Path]:
+    """Tables and figures of what stands in `out`. Unless `partial`, a cell that is missing is named and nothing is drawn."""
+    grid = GRIDS[table]
+    cells = read(out / "scores.csv", grid)
+    found, curves = (_read_json(out / name) for name in ("found.json", "curves.json"))
+    summaries = {name: {**methods["adarl_plus"], "curves": curves[name]} for name, methods in found.items()}
+    return results.write(out, cells, grid=replace(grid, samples=samples), summaries=summaries, partial=partial)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {}

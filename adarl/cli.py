@@ -96,6 +96,8 @@ class Bench:
     """Where work is kept; runs/TABLE unless given."""
     workers: int = os.cpu_count() or 1
     """Processes at once."""
+    updates: float = 1.0
+    """Share of the usual updates that a policy gets."""
     quick: bool = False
     """3 seeds and a third of the updates: the same table in minutes, in folders of its own."""
 
@@ -119,11 +121,11 @@ def do_table(command: Bench) -> None:
 
         def hear(job: bench.Job, told: Told) -> None:
             if told.stage.startswith("policy"):
-                shares[job] = job.work * min(told.share, 1.0)
+                shares[job.directory] = job.work * min(told.share, 1.0)
                 bar(round(100 * sum(shares.values())))
 
         def finished(job: bench.Job, done: int, jobs: int) -> None:
-            shares[job] = job.work
+            shares[job.directory] = job.work
             bar(round(100 * sum(shares.values())))
             console.print(f"{done} of {jobs}: {job.entry.family} {job.method}")
 
@@ -131,12 +133,14 @@ def do_table(command: Bench) -> None:
         failed = bench.run_table(command.table, **_asked(command), **about)
     if failed:
         raise AdarlError(" ".join(failed))
-    console.print(f"\nScores: {out / 'scores.csv'}", soft_wrap=True)
+    whole = set(command.methods) == set(METHODS)
+    made = bench.publish(command.table, out, samples=command.samples, partial=not whole)
+    console.print(f"\n{len(made)} tables and figures beside {out / 'scores.csv'}", soft_wrap=True)
 
 
 def _asked(command: Bench) -> dict[str, Any]:
-    seeds = min(command.seeds, 3) if command.quick else command.seeds
-    return {"samples": command.samples, "seeds": seeds, "methods": command.methods, "quick": command.quick}
+    seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)
+    return {"samples": command.samples, "seeds": seeds, "methods": command.methods, "updates": updates}
 
 
 def do_families(command: Families) -> None:

@@ -15,11 +15,12 @@ import jax.random as jr
 import numpy as np
 
 from adarl import stages
+from adarl.adapt import Estimate
 from adarl.agent import Agent, model_like
 from adarl.config import WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
-from adarl.methods.method import Method, Policy, Trained
+from adarl.methods.method import Method, Policy
 from adarl.model.world import WorldModel
 from adarl.policy.view import View
 from adarl.progress import Progress
@@ -48,6 +49,10 @@ class Compared:
     policies: dict[tuple[str, str, str], Policy]
     scores: list[dict[str, Any]]
     curves: dict[str, Any]
+
+    def known(self, method: str) -> dict[str, Estimate]:
+        """What a method was told of the targets, by target and samples."""
+        return {f"{target}/{samples}": p.told for (name, target, samples), p in self.policies.items() if name == method}
 
 
 def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:
@@ -107,9 +112,9 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
     with RunDirectory(directory, described(family, config)) as run, progress:
         found = compare(family, config, run, progress)
         method: Any = found.methods[first]
-        agent = best_agent(method.model, method.view, found.trained[first])
+        agent = method.agent(found.trained[first])
         agent.save(run.path / "agent.npz")
-        known = {f"{target}/{samples}": p.told for (name, target, samples), p in found.policies.items() if name == first}
+        known = found.known(first)
         oracle = _oracle(found) if "oracle" in found.methods else None
         key_watch = jr.split(jr.key(config.seed), 5)[4]
         animations: Any = run.stage_json(
@@ -151,12 +156,6 @@ def fit_agent(family: Family, seed: int = 0, config: Config | None = None, direc
         return run(without_targets, config, directory).agent
     with tempfile.TemporaryDirectory() as folder:
         return run(without_targets, config, Path(folder) / "run").agent
-
-
-def best_agent(model: WorldModel, view: View, trained: Trained) -> Agent:
-    """The policy that did best on the sources."""
-    q, best = trained.q, int(trained.curve.max(1).argmax())
-    return Agent(model, jax.tree.map(lambda x: x[best], q), view)
 
 
 def _curve(curve: jax.Array, config: Config) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from adarl.domains.family import Family, Point
 from adarl.domains.host import Host
 from adarl.evaluate.returns import returns_over_seeds, trajectory
 from adarl.methods.adarl import AdaRL
-from adarl.methods.adarl_star import AdaRLStar, without_masks
+from adarl.methods.adarl_plus import AdaRLPlus
+from adarl.methods.adarl_star import without_masks
 from adarl.methods.cavia import CAVIA
 from adarl.methods.method import Lesson, Method, Policy
 from adarl.methods.non_t import NonT
@@ -89,7 +90,7 @@ def lesson_of(family: Family, episodes: Episodes, config: Config) -> Lesson:
 def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Config) -> Method:
     """A method by its name; the model is that of `estimate_model`."""
     if model is not None:
-        return AdaRLStar(lesson, model) if name == "adarl_star" else AdaRL(lesson, model, imagined=name == "adarl_plus")
+        return AdaRLPlus(lesson, model) if name == "adarl_plus" else AdaRL(lesson, model)
     plain = {"oracle": Oracle, "non_t": NonT}
     if name in plain:
         return plain[name](lesson)
@@ -175,7 +176,7 @@ def animate(
     found = []
     for t, (target, point) in enumerate(family.targets.items()):
         theta = jax.tree.map(lambda x: x[0], known[f"{target}/{samples}"].theta)
-        actors = {"adapted": (agent.q, agent.view, theta), "not adapted": (agent.q, agent.view, mean)}
+        actors = {"adapted": (agent.suited(theta), agent.view, theta), "not adapted": (agent.q, agent.view, mean)}
         if oracle is not None:
             actors["oracle"] = (*oracle[target], jax.tree.map(jnp.zeros_like, mean))
         factors = {name: value[0] for name, value in family.stack((point,)).items()}

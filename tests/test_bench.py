@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from adarl import AdarlError, bench
-from adarl.bench import FIELDS, Entry, Job
+from adarl.bench import Entry, Job
 from adarl.collect import CollectConfig
 from adarl.config import METHODS, resolve
 from adarl.domains.family import family
+from adarl.evaluate.scores import COLUMNS
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.run.sweep import Teller
 
 
 def jobs(tmp_path: Path, **given) -> list[Job]:
-    asked = {"samples": ("20",), "seeds": 30, "methods": METHODS, "quick": False} | given
+    asked = {"samples": ("20",), "seeds": 30, "methods": METHODS} | given
     return bench.jobs_of("cartpole-mdp", tmp_path, **asked)
 
 
@@ -36,16 +37,16 @@ def test_methods_of_a_family_differ_in_nothing_but_the_method(tmp_path: Path):
     assert all(len(configs) == 1 for configs in by_family.values())
 
 
-def test_quick_is_a_third_of_the_updates(tmp_path: Path):
-    whole, quick = jobs(tmp_path, methods=("adarl",)), jobs(tmp_path, methods=("adarl",), quick=True)
-    for one, other in zip(whole, quick, strict=True):
-        assert 3 * other.config.policy.learner.updates <= one.config.policy.learner.updates
-        assert other.config.policy.learner.updates % 1000 == 0
+def test_a_share_of_the_updates_is_whole_evaluations(tmp_path: Path):
+    whole, third = jobs(tmp_path, methods=("adarl",)), jobs(tmp_path, methods=("adarl",), updates=1 / 3)
+    for one, other in zip(whole, third, strict=True):
+        assert 0 < 3 * other.config.policy.learner.updates <= one.config.policy.learner.updates
+        assert other.config.policy.learner.updates % other.config.policy.evaluate_every == 0
 
 
 def test_an_unknown_table_is_named_with_the_closest(tmp_path: Path):
     with pytest.raises(AdarlError, match="Did you mean 'cartpole-mdp'"):
-        bench.jobs_of("cartpole", tmp_path, samples=("20",), seeds=1, methods=METHODS, quick=False)
+        bench.jobs_of("cartpole", tmp_path, samples=("20",), seeds=1, methods=METHODS)
 
 
 def scored(target: str, samples: str, scores: list[float]) -> dict:
@@ -73,16 +74,17 @@ def test_a_job_replaces_its_own_cells_only(tmp_path: Path):
         "cells": bench.cells_of(job, [scored("in", "20", [score])]),
         "curve": {"updates": [1000], "score": [[score]]},
         "cost": {"minutes": 1.0, "peak_megabytes": 2},
+        "summary": None,
     }
     for job, score in ((one, 1.0), (other, 2.0), (one, 3.0)):
         bench.keep(tmp_path, job, answer(job, score))
-    rows = {row["row"]: row for row in csv.DictReader((tmp_path / "scores.csv").open())}
+    rows = {row["row"]: row for row in csv.DictReader((tmp_path / "scores.csv").read_text().splitlines())}
     assert {name: float(row["score"]) for name, row in rows.items()} == {
         f"{one.entry.row}_in": 3.0,
         f"{other.entry.row}_in": 2.0,
     }
     curves = json.loads((tmp_path / "curves.json").read_text())
-    assert curves[one.entry.family]["adarl"]["score"] == [[3.0]] and set(rows[f"{one.entry.row}_in"]) == set(FIELDS)
+    assert curves[one.entry.family]["adarl"]["score"] == [[3.0]] and set(rows[f"{one.entry.row}_in"]) == set(COLUMNS)
 
 
 class Silent(Teller):
@@ -98,7 +100,7 @@ def test_a_job_leaves_its_scores_and_is_not_done_twice(tmp_path: Path):
     policy = PolicyConfig(
         DoubleDQNConfig(hidden=8, updates=20), environments=5, evaluate_every=10, evaluate_steps=10, capacity=100
     )
-    base = bench.config_of(entry, ("3steps",), 1, quick=False)
+    base = bench.config_of(entry, ("3steps",), 1)
     config = replace(base, methods=("oracle",), policy=policy, episodes=1, steps=20, collect=CollectConfig(trials=5))
     job = Job(entry, "oracle", resolve(family("cartpole-gravity"), config), tmp_path / "run")
     first = bench.work(job, Silent())

@@ -102,6 +102,18 @@ def test_adapt_estimates_and_acts(finished: Path):
     assert "episode 1: return" in adapted.stdout
 
 
+def test_table_writes_scores_and_tables(tmp_path: Path):
+    asked = ("--methods", "oracle", "--samples", "20", "--seeds=1", "--updates=0.1", "--workers=1")
+    places = ("--out", tmp_path / "out", "--runs", tmp_path / "runs")
+    done = adarl("table", "distracted", *asked, *places)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        (tmp_path / "out" / "scores.csv").read_text().startswith("row,samples,method,seed,score\ndistracted_in,0,oracle,0,")
+    )
+    table = (tmp_path / "out" / "table-20.md").read_text()
+    assert "'adarl_plus' in distracted_in with 20 samples" in table  # what is missing is named
+
+
 def test_families_lists_all():
     listed = adarl("families")
     assert listed.returncode == 0
@@ -135,6 +147,8 @@ def test_killed_runs_continue_bit_identically(finished: Path, tmp_path: Path):
         (("run", "cartpole-gravty"), "Unknown family 'cartpole-gravty'. Did you mean 'cartpole-gravity'?"),
         (("run", "cartpole-gravity", "--samples", "0steps"), "Samples are '0steps'; a positive number"),
         (("run", "cartpole-gravity", "--seeds", "0"), "seeds is 0; at least 1 is needed."),
+        (("run", "cartpole-gravity", "--methods", "oracle"), "The first method is 'oracle'"),
+        (("table", "cartpole"), "Unknown table 'cartpole'. Did you mean 'cartpole-mdp'?"),
         (("show", "nowhere"), "There is no adarl run in nowhere"),
         (("report", "nowhere"), "There is no adarl run in nowhere"),
         (("adapt", "nowhere", "gravity=15"), "There is no adarl run in nowhere"),

@@ -4,6 +4,7 @@ import dataclasses
 
 import equinox as eqx
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import pytest
@@ -36,7 +37,8 @@ def agent() -> Agent:
     model = model_like(4, 2, 3, ModelConfig(theta_s=1, theta_r=1, hidden=4))
     ones = Theta(jnp.ones((3, 1)), jnp.ones((3, 1)))
     view = View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (0,), ())
-    return Agent(dataclasses.replace(model, theta=ones), linear([*BALANCE, 100.0]), view)
+    networks = jax.tree.map(lambda x: x[None], linear([*BALANCE, 100.0]))
+    return Agent(dataclasses.replace(model, theta=ones), networks, jnp.zeros(1), jnp.zeros((1, 4)), view)
 
 
 def known(family: Family) -> dict[str, Estimate]:

@@ -5,7 +5,7 @@ In: cells (row, samples, method, seed, score). Out: one matrix a method, complet
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +71,15 @@ CARTPOLE_MDP = Grid(
     cap=10_000.0,
     unit="A score is the mean over a seed's evaluation episodes: steps survived, cut at 10,000; in the rows target the sum"
     " of rewards of at most 1 a step. The rows motor hold the mean of a target with either sign."
+    " A trajectory has at most 40 steps.",
+)
+
+
+DISTRACTED = replace(
+    CARTPOLE_MDP,
+    name="CartPole with 16 dimensions that nothing reads",
+    rows=("distracted_in", "distracted_out"),
+    unit="A score is the mean of steps survived over a seed's evaluation episodes, cut at 10,000."
     " A trajectory has at most 40 steps.",
 )
 

@@ -1,15 +1,16 @@
 """AdaRL: the model tells theta, the policy sees (s_min, theta_min) and is never trained again (the paper, Algorithm 1).
 
-In: the world model of the sources. Out: policies told the theta that a target's samples imply. `imagined` makes it AdaRL+,
-which also practises where no source is: in the model, at thetas between and beyond the sources.
+In: the world model of the sources. Out: policies told the theta that a target's samples imply.
 """
 
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from adarl.adapt import adapt
+from adarl.agent import Agent
 from adarl.domains.host import Host
 from adarl.graph import compact
 from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Trained, stack
@@ -26,7 +27,7 @@ from adarl.types import Compact, Episodes
 class AdaRL(OneQ):
     """Algorithm 1 from line 4 on."""
 
-    def __init__(self, lesson: Lesson, model: WorldModel, *, imagined: bool):
+    def __init__(self, lesson: Lesson, model: WorldModel, *, imagined: bool = False):
         self.lesson, self.model = lesson, model
         self.minimal = sufficient(compact(model.masks))
         self.view = View.of(self.minimal, model.scale.s_mean, model.scale.s_scale)
@@ -43,6 +44,12 @@ class AdaRL(OneQ):
         """Lines 20 and 21: theta of the target, from every seed's own samples; the policy stays as it is."""
         return Policy(trained.q, stack([adapt(self.model, episodes) for episodes in samples]))
 
+    def agent(self, trained: Trained) -> Agent:
+        """The policy that did best on the sources."""
+        best = int(trained.curve.max(1).argmax())
+        network = jax.tree.map(lambda x: x[best][None], trained.q)
+        return Agent(self.model, network, trained.curve[best].max()[None], jnp.zeros((1, len(self.view.mean))), self.view)
+
     def _train_on_host(self, host: Host, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
         """One seed after the other: Gymnasium environments cannot be vmapped."""
         lesson, shared = self.lesson, (self.sources, self.algorithm, self.view)
@@ -58,8 +65,9 @@ class AdaRL(OneQ):
 
             begun = kept.load(like)
             last = host_policy.learn(host, lesson.family.sources, *shared, lesson.policy, key, resumed=begun, each=each)
-            learned.append(Trained(last.chosen, last.curve))
-        return stack(learned)
+            learned.append(last)
+        states = stack(learned)
+        return Trained(self.kept(states), states.curve)
 
 
 def sufficient(minimal: Compact) -> Compact:

@@ -159,6 +159,13 @@ def states_like(lesson: Lesson, sources: Sources, algorithm: Algorithm, view: Vi
     return eqx.filter_eval_shape(eqx.filter_vmap(one), jr.split(jr.key(0), n_seeds))
 
 
+def chosen(states: LearnState) -> Any:
+    """Every seed's best network by its score on the sources; or its shape, if that is all there is."""
+    best = jax.vmap(learn.chosen)
+    is_shape = isinstance(states.curve, jax.ShapeDtypeStruct)
+    return eqx.filter_eval_shape(best, states) if is_shape else best(states)
+
+
 class OneQ:
     """The methods that practise in the sources and keep one Q a seed."""
 
@@ -171,12 +178,16 @@ class OneQ:
     def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
         """Q over all sources."""
         states = practise(self.lesson, self.sources, self.algorithm, self.view, keys, resume, bar)
-        return Trained(states.chosen, states.curve)
+        return Trained(self.kept(states), states.curve)
 
     def trained_like(self, n_seeds: int) -> Trained:
         """The shape of `train`'s answer."""
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
-        return Trained(states.chosen, states.curve)
+        return Trained(self.kept(states), states.curve)
+
+    def kept(self, states: LearnState) -> Any:
+        """What of the loop is needed later."""
+        return chosen(states)
 
     def curve(self, trained: Trained) -> Float[Array, "seed evaluation"]:
         """The scores on the sources while it learned."""
@@ -186,7 +197,7 @@ class OneQ:
         """The shape of `adapt`'s answer."""
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
         width = lambda told: jnp.zeros((n_seeds, told.shape[-1]))  # noqa: E731
-        return Policy(states.chosen, certain(jax.tree.map(width, states.learner.told)))
+        return Policy(chosen(states), certain(jax.tree.map(width, states.learner.told)))
 
 
 def nothing_told(n_rows: int) -> Theta:

@@ -19,6 +19,7 @@ from adarl.methods.method import (
     Policy,
     Resume,
     certain,
+    chosen,
     experiences,
     nothing_told,
     practise,
@@ -91,4 +92,4 @@ class NonT(OneQ):
         states = eqx.tree_at(lambda s: s.learner, trained, Pooled(**vars(trained.learner), pool=seen))
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))
-        return Policy(finished.chosen, certain(nothing_told(len(samples))))
+        return Policy(chosen(finished), certain(nothing_told(len(samples))))

@@ -5,7 +5,19 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Trained, certain, nothing_told, practise, states_like
+from adarl.methods.method import (
+    Bar,
+    Lesson,
+    OneQ,
+    Policy,
+    Resume,
+    Trained,
+    certain,
+    chosen,
+    nothing_told,
+    practise,
+    states_like,
+)
 from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.learn import Sources
 from adarl.types import Episodes
@@ -27,7 +39,7 @@ class Oracle(OneQ):
             part = lambda updates, t=t: bar((t * self.lesson.policy.learner.updates + updates) // len(targets))  # noqa: E731
             here = self._only(target)
             states = practise(self.lesson, here, self.algorithm, self.view, keys, resume.part(str(t)), part)
-            learned[target] = Trained(states.chosen, states.curve)
+            learned[target] = Trained(chosen(states), states.curve)
         return learned
 
     def _only(self, target: str) -> Sources:
@@ -39,7 +51,7 @@ class Oracle(OneQ):
         """The shape of `train`'s answer."""
         shape = lambda target: states_like(self.lesson, self._only(target), self.algorithm, self.view, n_seeds)  # noqa: E731
         each = {target: shape(target) for target in self.lesson.family.targets}
-        return {target: Trained(states.chosen, states.curve) for target, states in each.items()}
+        return {target: Trained(chosen(states), states.curve) for target, states in each.items()}
 
     def curve(self, trained: dict[str, Trained]) -> Float[Array, "seed evaluation"]:
         """The mean over the targets, for it never sees a source."""

@@ -25,9 +25,9 @@ from adarl.policy.learn import (
     PolicyConfig,
     Sources,
     assign,
-    choose,
     epsilon,
     experienced,
+    note,
     rehearse,
     score_in_dreams,
     start,
@@ -94,7 +94,7 @@ def learn(
             state = _chunk(vector, seed + updates, state, updates, theta, sources, algorithm, view, config, key_steps)
             value = _score(host, points, state.learner.q_average, sources, algorithm, view, config, key_score, seed)
             at = jnp.int32(updates // config.evaluate_every)
-            state = choose(state, state.learner.q_average, value, at)
+            state = note(state, state.learner.q_average, value, at)
             updates += config.evaluate_every
             each(state, updates)
     return state

@@ -56,6 +56,8 @@ class PolicyConfig:
 
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
+ALIKE = 0.01  # share of a return by which networks must differ to be told apart in a few imagined episodes
+FORESEEN, FORESEEN_STEPS = 10, 1000  # episodes, and their steps, by which a network is chosen for one theta
 
 
 class Algorithm(Protocol):
@@ -104,9 +106,10 @@ class LearnState(eqx.Module):
     ring: Experience
     real: Worlds | None
     imagined: Worlds | None
-    chosen: Any
-    chosen_score: Float[Array, ""]
+    evaluated: Any
+    """The acting networks at all evaluations."""
     curve: Float[Array, " evaluation"]
+    """What they scored; minus infinity where none has been yet."""
 
 
 def assign(sources: Sources, config: PolicyConfig) -> Int[np.ndarray, " env"]:
@@ -126,7 +129,8 @@ def start(
     block = len(domains) * (1 if imagined is None else 2)
     ring = replay.empty(config.capacity // block * block, view.size)
     n_evaluations = config.learner.updates // config.evaluate_every
-    return LearnState(learner, ring, real, imagined, learner.q, jnp.float32(-jnp.inf), jnp.zeros(n_evaluations))
+    evaluated = jax.tree.map(lambda x: jnp.repeat(x[None], n_evaluations, axis=0), learner.q)
+    return LearnState(learner, ring, real, imagined, evaluated, jnp.full(n_evaluations, -jnp.inf))
 
 
 def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray) -> Worlds:
@@ -201,7 +205,7 @@ def rehearse(
         new = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, dreamt)
     ring = replay.add(state.ring, new, step)
     learner = algorithm.update(state.learner, ring, step + 1, new.r_t.shape[0], key_batch)
-    return LearnState(learner, ring, state.real, imagined, state.chosen, state.chosen_score, state.curve)
+    return LearnState(learner, ring, state.real, imagined, state.evaluated, state.curve)
 
 
 def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: PolicyConfig, key):
@@ -260,7 +264,7 @@ def score_on_sources(q: Any, told: Theta, sources: Sources, view: View, config: 
     def one(key, theta, factors, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: domain.step(k, s, a, factors)  # noqa: E731
-        return _episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config, key_steps)
+        return _episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config.evaluate_steps, key_steps)
 
     theta, factors = jax.tree.map(lambda x: x[domains], (told, sources.factors))
     wide = jnp.arange(len(domains)) % copies < copies // 2
@@ -277,21 +281,42 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     def one(key, theta, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
-        return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config, key_steps)
+        return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config.evaluate_steps, key_steps)
 
     thetas = jax.tree.map(lambda t: jnp.repeat(t, copies, axis=0), outermost)
     n = thetas.theta_s.shape[0]
     return jax.vmap(one)(jr.split(key, n), thetas, jnp.arange(n) % copies < copies // 2).mean()
 
 
-def _episode(q, view: View, theta: Theta, start, step, config: PolicyConfig, key: PRNGKeyArray) -> Array:
+def foresee(world: Imagined, networks: Any, view: View, theta: Theta, key: PRNGKeyArray) -> Float[Array, " network"]:
+    """Mean return that each of several networks would have where theta is known, by the model; usual starts."""
+    key_start, key_steps = jr.split(key)
+
+    def one(q, key_start, key_steps):
+        step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
+        return _episode(q, view, theta, world.reset(key_start, theta, jnp.bool_(False)), step, FORESEEN_STEPS, key_steps)
+
+    over_starts = jax.vmap(one, in_axes=(None, 0, 0))
+    keys = jr.split(key_start, FORESEEN), jr.split(key_steps, FORESEEN)
+    return eqx.filter_vmap(lambda q: over_starts(q, *keys).mean())(networks)
+
+
+def suited(world: Imagined, networks: Any, curve: Array, view: View, theta: Theta, key: PRNGKeyArray) -> Any:
+    """The network that does best by the model where theta is known; of those alike, the one that scored best in training."""
+    returns = foresee(world, networks, view, theta, key)
+    alike = returns >= returns.max() - ALIKE * jnp.abs(returns.max())
+    best = jnp.argmax(jnp.where(alike, curve, -jnp.inf))
+    return jax.tree.map(lambda x: x[best], networks)
+
+
+def _episode(q, view: View, theta: Theta, start, step, n_steps: int, key: PRNGKeyArray) -> Array:
     def move(carry, key):
         s, alive, total = carry
         answer = step(key, s, jnp.argmax(q(view(s, theta))))
         return (answer.s, alive & ~answer.ended, total + jnp.where(alive, answer.r, 0.0)), None
 
     carry = (start, jnp.bool_(True), jnp.float32(0.0))
-    (_, _, total), _ = jax.lax.scan(move, carry, jr.split(key, config.evaluate_steps))
+    (_, _, total), _ = jax.lax.scan(move, carry, jr.split(key, n_steps))
     return total
 
 
@@ -305,7 +330,7 @@ def advance(
     view: View,
     config: PolicyConfig,
 ) -> LearnState:
-    """`evaluate_every` updates of every seed, then an evaluation; the best network so far is kept."""
+    """`evaluate_every` updates of every seed, then an evaluation."""
     steps = first + jnp.arange(config.evaluate_every)
 
     def one_seed(state: LearnState, key: PRNGKeyArray) -> LearnState:
@@ -315,7 +340,7 @@ def advance(
         # The same starts at every evaluation, so that one network is not chosen for its luck.
         candidate = state.learner.q_average
         value = score(candidate, sources, algorithm, view, config, key_evaluate)
-        return choose(state, candidate, value, first // config.evaluate_every)
+        return note(state, candidate, value, first // config.evaluate_every)
 
     shares = shared_out(len(keys))
     each = jax.shard_map(jax.vmap(one_seed), mesh=shares.mesh, in_specs=shares.spec, out_specs=shares.spec, check_vma=False)
@@ -328,15 +353,16 @@ def shared_out(n_seeds: int) -> NamedSharding:
     return NamedSharding(Mesh(jax.devices()[:n_devices], ("seed",)), PartitionSpec("seed"))
 
 
-def choose(state: LearnState, candidate: Any, value: Array, at: Int[Array, ""]) -> LearnState:
-    """Note the score in the learning curve; keep the candidate if no earlier one was better."""
-    better = value >= state.chosen_score
-    chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), candidate, state.chosen)
-    return eqx.tree_at(
-        lambda s: (s.chosen, s.chosen_score, s.curve),
-        state,
-        (chosen, jnp.where(better, value, state.chosen_score), state.curve.at[at].set(value)),
-    )
+def note(state: LearnState, candidate: Any, value: Array, at: Int[Array, ""]) -> LearnState:
+    """Keep what was evaluated, with its score."""
+    evaluated = jax.tree.map(lambda all, one: all.at[at].set(one), state.evaluated, candidate)
+    return eqx.tree_at(lambda s: (s.evaluated, s.curve), state, (evaluated, state.curve.at[at].set(value)))
+
+
+def chosen(state: LearnState) -> Any:
+    """The network with the best score of one seed, the latest of equals."""
+    best = state.curve.shape[0] - 1 - jnp.argmax(state.curve[::-1])
+    return jax.tree.map(lambda x: x[best], state.evaluated)
 
 
 def learn(
@@ -351,8 +377,9 @@ def learn(
     until: int | None = None,
     each: Callable[[LearnState, int], None] = lambda states, updates: None,
 ) -> LearnState:
-    """One policy a key, `chosen`, and its `curve`. `each` is called after every evaluation; what it was given continues the
-    work. `until` stops early, after so many updates.
+    """One policy a key: what was `evaluated`, and its `curve`.
+
+    `each` is called after every evaluation; what it was given continues the work. `until` stops after so many updates.
     """
     both = jax.vmap(lambda k: jr.split(k))(keys)
     if resumed is None:

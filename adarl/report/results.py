@@ -41,7 +41,7 @@ def write(
         files.update(_of_table(table))
     for family, summary in (summaries or {}).items():
         files.update(_of_run(family, summary))
-    return [_whole(Path(folder) / name, content) for name, content in files.items()]
+    return [whole(Path(folder) / name, content) for name, content in files.items()]
 
 
 def _of_table(table: tables.Table) -> Iterator[tuple[str, bytes]]:
@@ -81,7 +81,7 @@ def _curves(summary: Summary) -> dict[str, plots.Curve]:
     return found
 
 
-def _whole(path: Path, content: bytes) -> Path:
+def whole(path: Path, content: bytes) -> Path:
     """The file, whole or not at all: a reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

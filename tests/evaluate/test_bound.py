@@ -246,7 +246,8 @@ def agent(values: list[float], slope: float | None = None) -> Agent:
     view = View(jnp.zeros(3), jnp.ones(3), (0, 1, 2), () if slope is None else (0,), ())
     like = eqx.filter_eval_shape(lambda: model_like(3, 2, 2, ModelConfig(theta_s=1, hidden=2)))
     model = jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), like)
-    return Agent(eqx.tree_at(lambda m: m.theta, model, THETA), q, view)
+    networks = jax.tree.map(lambda x: x[None], q)
+    return Agent(eqx.tree_at(lambda m: m.theta, model, THETA), networks, jnp.zeros(1), jnp.zeros((1, 3)), view)
 
 
 THETA = Theta(jnp.asarray([[-1.0], [1.0]]), jnp.zeros((2, 1)))

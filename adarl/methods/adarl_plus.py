@@ -1,0 +1,49 @@
+"""AdaRL+: AdaRL that also practises where no source is, and looks ahead before it acts where it has never been.
+
+In: the world model of the sources. Out: as AdaRL. The policy is trained in imagined domains too, the model at thetas between
+and beyond the sources; and of the networks that training passed through, a target gets the one that does best in the model
+at the target's theta. Nothing is trained there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.random as jr
+from jaxtyping import PRNGKeyArray
+
+from adarl.agent import Agent
+from adarl.methods.adarl import AdaRL
+from adarl.methods.method import Lesson, Policy, Trained
+from adarl.model.world import WorldModel
+from adarl.policy.learn import LearnState, suited
+from adarl.types import Episodes
+
+STARTS = 64  # that an agent remembers, to look ahead from
+
+
+class AdaRLPlus(AdaRL):
+    """AdaRL with imagination."""
+
+    def __init__(self, lesson: Lesson, model: WorldModel):
+        super().__init__(lesson, model, imagined=True)
+
+    def kept(self, states: LearnState) -> Any:
+        """All networks that were evaluated."""
+        return states.evaluated
+
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+        """theta of the target, and the network that suits it."""
+        told = super().adapt(trained, target, samples, keys).told
+        world: Any = self.sources.imagined
+        one = lambda networks, curve, theta, key: suited(world, networks, curve, self.view, theta, key)  # noqa: E731
+        each = (trained.q, trained.curve, told.theta, jr.split(jr.key(0), len(samples)))
+        return Policy(eqx.filter_jit(eqx.filter_vmap(one))(*each), told)
+
+    def agent(self, trained: Trained) -> Agent:
+        """As in AdaRL, with all networks of the best seed."""
+        world: Any = self.sources.imagined
+        best = int(trained.curve.max(1).argmax())
+        networks = jax.tree.map(lambda x: x[best], trained.q)
+        return Agent(self.model, networks, trained.curve[best], world.narrow[:STARTS], self.view)
