@@ -19,6 +19,7 @@ from adarl.config import Config, n_samples
 from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family, Point
 from adarl.domains.host import Host
+from adarl.evaluate import bound
 from adarl.evaluate.returns import returns_over_seeds, trajectory
 from adarl.methods.adarl import AdaRL
 from adarl.methods.adarl_plus import AdaRLPlus
@@ -35,7 +36,7 @@ from adarl.policy import host as host_policy
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.run.directory import Resume
-from adarl.types import Episodes
+from adarl.types import AdarlError, Episodes
 
 
 def record(family: Family, points: tuple[Point, ...], config: Config, key, progress: Progress) -> Episodes:
@@ -188,6 +189,18 @@ def animate(
             agents.append({"name": name, "states": shown.astype(float).round(4).tolist(), "ended_at": ended_at})
         found.append({"target": target, "samples": samples, "steps": config.steps, "agents": agents})
     return found
+
+
+def promise(family: Family, agent: Agent, lesson: Lesson, config: Config, key) -> str:
+    """Theorem 2 for the agent in its sources, in words; or why it says nothing of them."""
+    if isinstance(family.domain, Host):
+        return ""
+    about = {"best": float(lesson.best), "discount": config.policy.learner.discount, "episodes": 100}
+    try:
+        factors = family.stack(family.sources)
+        return bound.words(bound.of_agent(agent, family.domain, factors, agent.model.theta, key, **about))
+    except AdarlError as error:
+        return f"Theorem 2 does not apply: {error}"
 
 
 def episodes_like(family: Family, config: Config) -> Episodes:
