@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adarl import experiment
-from adarl.config import METHODS, Config, Method, resolve
+from adarl.config import Config, Method, resolve
 from adarl.domains.family import family, unknown
 from adarl.evaluate.scores import CARTPOLE_MDP, COLUMNS, DISTRACTED, read
 from adarl.report import results
@@ -80,13 +80,24 @@ class Job:
 
 
 def jobs_of(
-    table: str, runs: Path, *, samples: tuple[str, ...], seeds: int, methods: tuple[Method, ...], updates: float = 1.0
+    table: str,
+    runs: Path,
+    *,
+    samples: tuple[str, ...],
+    seeds: int,
+    methods: tuple[Method, ...],
+    families: tuple[str, ...] = (),
+    updates: float = 1.0,
 ) -> list[Job]:
-    """The jobs of a table, the longest first. `updates` is the share of the usual ones that a policy gets."""
+    """The jobs of a table, or of some of its families, the longest first. `updates` is a share of the usual ones."""
     if table not in ENTRIES:
         raise AdarlError(unknown("table", table, ENTRIES))
+    known = {entry.family: entry for entry in ENTRIES[table]}
+    for name in families:
+        if name not in known:
+            raise AdarlError(unknown("family", name, known))
     jobs = []
-    for entry in ENTRIES[table]:
+    for entry in map(known.__getitem__, families or known):
         base = config_of(entry, samples, seeds, updates)
         for method in methods:
             config = resolve(family(entry.family), replace(base, methods=(method,)))
@@ -136,20 +147,14 @@ def cells_of(job: Job, scores: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def run_table(
-    table: str,
+    jobs: list[Job],
     *,
-    samples: tuple[str, ...],
-    seeds: int,
-    methods: tuple[Method, ...] = METHODS,
     out: Path,
-    runs: Path,
     workers: int,
-    updates: float = 1.0,
     hear: Callable[[Job, Told], None] = lambda job, told: None,
     finished: Callable[[Job, int, int], None] = lambda job, done, total: None,
 ) -> list[str]:
-    """All jobs of a table; files in `out` grow with each that finishes. The answer names what failed."""
-    jobs = jobs_of(table, runs, samples=samples, seeds=seeds, methods=methods, updates=updates)
+    """All jobs; files in `out` grow with each that finishes. The answer names what failed."""
     failed = []
     for done, end in enumerate(sweep(work, [(job,) for job in jobs], workers, lambda t: hear(jobs[t.job], t)), start=1):
         job = jobs[end.job]

@@ -90,6 +90,8 @@ class Bench:
     """Policies of every method, each with its own target samples."""
     methods: tuple[Method, ...] = METHODS
     """Which methods."""
+    families: tuple[str, ...] = ()
+    """Only these families of the table."""
     out: Path | None = None
     """Where scores and tables go; results/TABLE unless given."""
     runs: Path | None = None
@@ -115,32 +117,30 @@ def do_table(command: Bench) -> None:
     """`adarl table`."""
     name = f"{command.table}-quick" if command.quick else command.table
     out, runs = command.out or Path("results") / name, command.runs or Path("runs") / name
+    seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)
+    asked = {"samples": command.samples, "seeds": seeds, "updates": updates}
+    jobs = bench.jobs_of(command.table, runs, methods=command.methods, families=command.families, **asked)
     with Progress(quiet=not console.is_terminal) as progress:
-        total = sum(job.work for job in bench.jobs_of(command.table, runs, **_asked(command)))
-        bar, shares = progress.stage(f"{name} (all)", round(100 * total)), {}
+        bar, shares = progress.stage(f"{name} (all)", round(100 * sum(job.work for job in jobs))), {}
+
+        def share(job: bench.Job, done: float) -> None:
+            shares[job.directory] = 100 * job.work * done
+            bar(round(sum(shares.values())))
 
         def hear(job: bench.Job, told: Told) -> None:
             if told.stage.startswith("policy"):
-                shares[job.directory] = job.work * min(told.share, 1.0)
-                bar(round(100 * sum(shares.values())))
+                share(job, min(told.share, 1.0))
 
-        def finished(job: bench.Job, done: int, jobs: int) -> None:
-            shares[job.directory] = job.work
-            bar(round(100 * sum(shares.values())))
-            console.print(f"{done} of {jobs}: {job.entry.family} {job.method}")
+        def finished(job: bench.Job, done: int, total: int) -> None:
+            share(job, 1.0)
+            console.print(f"{done} of {total}: {job.entry.family} {job.method}")
 
-        about = {"out": out, "runs": runs, "workers": command.workers, "hear": hear, "finished": finished}
-        failed = bench.run_table(command.table, **_asked(command), **about)
+        failed = bench.run_table(jobs, out=out, workers=command.workers, hear=hear, finished=finished)
     if failed:
         raise AdarlError(" ".join(failed))
-    whole = set(command.methods) == set(METHODS)
+    whole = set(command.methods) == set(METHODS) and not command.families
     made = bench.publish(command.table, out, samples=command.samples, partial=not whole)
     console.print(f"\n{len(made)} tables and figures beside {out / 'scores.csv'}", soft_wrap=True)
-
-
-def _asked(command: Bench) -> dict[str, Any]:
-    seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)
-    return {"samples": command.samples, "seeds": seeds, "methods": command.methods, "updates": updates}
 
 
 def do_families(command: Families) -> None:

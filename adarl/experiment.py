@@ -120,9 +120,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
         animations: Any = run.stage_json(
             "animations", lambda _: stages.animate(family, agent, known, config, key_watch, oracle)
         )
-        promise: Any = run.stage_json(
-            "promise", lambda _: stages.promise(family, agent, method.lesson, config, key_watch)
-        )
+        promise: Any = run.stage_json("promise", lambda _: stages.promise(family, agent, method.lesson, config, key_watch))
         seconds = {name: run.manifest(name)["seconds"] for name in run.finished if name != "summary"}
         summary = summarise(
             family,

@@ -5,6 +5,7 @@ In: `Lesson`, the sources and their recordings. Out: `Policy`, what acts in a ta
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import equinox as eqx
@@ -63,12 +64,12 @@ class Lesson:
         assert not isinstance(self.family.domain, Host)
         return self.family.domain
 
-    @property
+    @cached_property
     def scale(self) -> Scale:
         """Units of states and rewards, from the recordings."""
         return measure(pack(self.episodes))
 
-    @property
+    @cached_property
     def best(self) -> Float[Array, ""]:
         """The largest reward in the recordings."""
         return jnp.where(self.episodes.valid, self.episodes.r, -jnp.inf).max()
@@ -233,9 +234,11 @@ def usual(lesson: Lesson, n: int) -> Transition:
 
 def experiences(steps: Transition, lesson: Lesson, view: View, told: Theta) -> Experience:
     """Steps as the learner sees them, whatever their leading axes."""
-    one = lambda s: learn.experienced(  # noqa: E731
-        view, s.s_tm1, s.a_tm1, Step(s.s_t, s.r_t, s.ended), told, lesson.best, lesson.policy
-    )
+    best = lesson.best
+
+    def one(s: Transition) -> Experience:
+        return learn.experienced(view, s.s_tm1, s.a_tm1, Step(s.s_t, s.r_t, s.ended), told, best, lesson.policy)
+
     for _ in range(steps.r_t.ndim):
         one = jax.vmap(one)
     return one(steps)
