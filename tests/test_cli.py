@@ -138,7 +138,8 @@ def test_killed_runs_continue_bit_identically(finished: Path, tmp_path: Path):
         process.wait()
     done = adarl("run", "cartpole-gravity", "--out", path, *TINY)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (path / "scores.json").read_bytes() == (finished / "scores.json").read_bytes()
+    scores = "scores_adarl_plus.json"
+    assert (path / scores).read_bytes() == (finished / scores).read_bytes()
 
 
 @pytest.mark.parametrize(
