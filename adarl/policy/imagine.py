@@ -75,7 +75,7 @@ def box(theta: Float[Array, "domain theta"], beyond: float) -> tuple[Array, Arra
 
 
 def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "point theta"] | None:
-    """Thetas around the sources: half of them between two sources, nearer to or farther from the median; half beyond one.
+    """Thetas around the sources: between two of them, and up to 1 + `beyond` times as far from the median.
 
     They are as dense as the sources are, for theta is known up to a linear map only: where sources crowd, little of it
     means much. None where theta has one dimension that changes, which is better filled evenly.
@@ -85,9 +85,7 @@ def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "
         return None
     rng = np.random.default_rng(0)
     one, other = points[rng.integers(len(points), size=(2, POINTS))]
-    is_beyond = np.arange(POINTS)[:, None] < POINTS // 2
-    share = np.where(is_beyond, 1.0, rng.uniform(size=(POINTS, 1)))
-    reach = rng.uniform(np.where(is_beyond, 1.0, 0.0), 1 + beyond, size=(POINTS, 1))
+    share, reach = rng.uniform(size=(POINTS, 1)), (1 + beyond) * np.sqrt(rng.uniform(size=(POINTS, 1)))
     middle = np.median(points, axis=0)
     return jnp.asarray(middle + reach * (share * one + (1 - share) * other - middle), jnp.float32)
 
