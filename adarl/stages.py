@@ -177,7 +177,8 @@ def animate(
     found = []
     for t, (target, point) in enumerate(family.targets.items()):
         theta = jax.tree.map(lambda x: x[0], known[f"{target}/{samples}"].theta)
-        actors = {"adapted": (agent.suited(theta), agent.view, theta), "not adapted": (agent.q, agent.view, mean)}
+        q = agent.suited(theta)
+        actors = {"adapted": (q, agent.view, theta), "not adapted": (q, agent.view, mean)}
         if oracle is not None:
             actors["oracle"] = (*oracle[target], jax.tree.map(jnp.zeros_like, mean))
         factors = {name: value[0] for name, value in family.stack((point,)).items()}

@@ -55,6 +55,8 @@ class Grid:
     """The best score there is."""
     unit: str
     """What a score is, in a few sentences."""
+    settings: str = ""
+    """How the settings were chosen, in a few sentences."""
 
     def places(self) -> Iterator[Place]:
         """All that belong to the bench, the oracle's once a row."""
@@ -72,6 +74,10 @@ CARTPOLE_MDP = Grid(
     unit="A score is the mean over a seed's evaluation episodes: steps survived, cut at 10,000; in the rows target the sum"
     " of rewards of at most 1 a step. The rows motor hold the mean of a target with either sign."
     " A trajectory has at most 40 steps.",
+    settings="Settings are the same for every method of a row and were chosen for AdaRL+. The discount of target was chosen"
+    " by scores on the sources and in imagined domains; the other discounts, how far imagination goes, and the width, updates,"
+    " horizon, exploration and wandering of G & M were chosen in trials of 4 to 8 seeds whose scores in the targets were"
+    " seen. AdaRL as printed was not tuned on its own: in G_out & M_out it had 2,494 to 2,791 with the settings before.",
 )
 
 
@@ -79,6 +85,7 @@ DISTRACTED = replace(
     CARTPOLE_MDP,
     name="CartPole with 16 dimensions that nothing reads",
     rows=("distracted_in", "distracted_out"),
+    settings="",
     unit="A score is the mean of steps survived over a seed's evaluation episodes, cut at 10,000."
     " A trajectory has at most 40 steps.",
 )

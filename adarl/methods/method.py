@@ -168,7 +168,7 @@ def chosen(states: LearnState) -> Any:
 
 
 class OneQ:
-    """The methods that practise in the sources and keep one Q a seed."""
+    """What methods share that practise in environments and, unless they say otherwise, keep each seed's best network."""
 
     lesson: Lesson
     view: View

@@ -25,6 +25,8 @@ def on_scores(table: Table) -> list[str]:
         " test of pairs with the same seed, two-sided, at 5%. A doubled mark also holds after Holm's correction for the"
         " comparisons of the row.",
     ]
+    if table.grid.settings:
+        said.append(table.grid.settings)
     if table.samples in published.SOURCES:
         said.append(
             f"Lines called paper: {published.SOURCES[table.samples]} of Huang et al. (2022), 30 trials; bold its highest"

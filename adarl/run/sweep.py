@@ -55,7 +55,7 @@ def sweep(
 ) -> Iterator[Finished]:
     """`work(*job, teller)` for every job. A job that fails does not stop the others."""
     context = multiprocessing.get_context("spawn")
-    # Each process computes on one core: two with 30 seeds each do more than one that shares 60 out.
+    # Each process computes on one core.
     before = os.environ.get("JAX_NUM_CPU_DEVICES")
     os.environ["JAX_NUM_CPU_DEVICES"] = "1"
     try:

@@ -118,11 +118,11 @@ def test_write_is_whole_or_not_at_all(summary, tmp_path, monkeypatch):
 
 
 def test_names_are_escaped_everywhere(summary, whole):
-    _same_but_for_names(summary, hostile(summary))
-    _same_but_for_names(whole, hostile(whole, spare=tuple(STATES)))  # else there is nothing to watch
+    _assert_same_but_for_names(summary, hostile(summary))
+    _assert_same_but_for_names(whole, hostile(whole, spare=tuple(STATES)))  # else there is nothing to watch
 
 
-def _same_but_for_names(summary: dict, renamed: dict) -> None:
+def _assert_same_but_for_names(summary: dict, renamed: dict) -> None:
     calm, reader = _read(summary), _read(renamed)
     # A span stands around each word of the command, and the hostile name has several. Samples that cannot be read come last.
     count = lambda tags: Counter(tag for tag, _ in tags if tag != "span")  # noqa: E731
