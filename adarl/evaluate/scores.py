@@ -76,8 +76,9 @@ CARTPOLE_MDP = Grid(
     " A trajectory has at most 40 steps.",
     settings="Settings are the same for every method of a row and were chosen for AdaRL+. The discount of target was chosen"
     " by scores on the sources and in imagined domains; the other discounts, how far imagination goes, and the width,"
-    " updates, horizon, exploration and wandering of G & M were chosen in trials of 4 to 8 seeds whose scores in the targets were"
-    " seen. AdaRL as printed was not tuned on its own: in G_out & M_out it had 2,494 to 2,791 with the settings before.",
+    " updates, horizon, exploration and wandering of G & M were chosen in trials of 4 to 8 seeds whose scores in the targets"
+    " were seen. AdaRL as printed was not tuned on its own: in G_out & M_out it had 2,494 to 2,791 with the settings"
+    " before.",
 )
 
 
