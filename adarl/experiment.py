@@ -22,6 +22,7 @@ from adarl.domains.family import Family
 from adarl.domains.host import Host
 from adarl.methods.method import Method, Policy
 from adarl.model.world import WorldModel
+from adarl.policy.learn import n_environments
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.report import page
@@ -81,7 +82,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda method=method: method.trained_like(config.seeds),
         )
         found.methods[name], found.trained[name] = method, trained
-        found.curves[name] = _curve(method.curve(trained), config)
+        found.curves[name] = _curve(method.curve(trained), len(family.sources), config)
         cells = [(target, samples) for target in family.targets for samples in config.samples]
         bar = progress.stage(f"adapt ({name})", len(cells))
         for i, (target, samples) in enumerate(cells):
@@ -160,9 +161,11 @@ def fit_agent(family: Family, seed: int = 0, config: Config | None = None, direc
         return run(without_targets, config, Path(folder) / "run").agent
 
 
-def _curve(curve: jax.Array, config: Config) -> dict[str, Any]:
-    every = config.policy.evaluate_every
-    return {"updates": [every * (i + 1) for i in range(curve.shape[1])], "score": np.asarray(curve).tolist()}
+def _curve(curve: jax.Array, n_sources: int, config: Config) -> dict[str, Any]:
+    """After so many updates, and so many steps in all sources together, each seed's score there."""
+    updates = config.policy.evaluate_every * np.arange(1, curve.shape[1] + 1)
+    steps = updates * n_environments(n_sources, config.policy)
+    return {"updates": updates.tolist(), "steps": steps.tolist(), "score": np.asarray(curve).tolist()}
 
 
 def described(family: Family, config: Config) -> dict[str, Any]:

@@ -46,9 +46,9 @@ class AdaRL(OneQ):
 
     def agent(self, trained: Trained) -> Agent:
         """The policy that did best on the sources."""
-        best = int(trained.curve.max(1).argmax())
+        best = int(trained.merit.max(1).argmax())
         network = jax.tree.map(lambda x: x[best][None], trained.q)
-        return Agent(self.model, network, trained.curve[best].max()[None], jnp.zeros((1, len(self.view.mean))), self.view)
+        return Agent(self.model, network, trained.merit[best].max()[None], jnp.zeros((1, len(self.view.mean))), self.view)
 
     def _train_on_host(self, host: Host, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
         """One seed after the other: Gymnasium environments cannot be vmapped."""
@@ -67,7 +67,7 @@ class AdaRL(OneQ):
             last = host_policy.learn(host, lesson.family.sources, *shared, lesson.policy, key, resumed=begun, each=each)
             learned.append(last)
         states = stack(learned)
-        return Trained(self.kept(states), states.curve)
+        return Trained(self.kept(states), states.merit, states.curve)
 
 
 def sufficient(minimal: Compact) -> Compact:

@@ -37,13 +37,13 @@ class AdaRLPlus(AdaRL):
         """theta of the target, and the network that suits it."""
         told = super().adapt(trained, target, samples, keys).told
         world: Any = self.sources.imagined
-        one = lambda networks, curve, theta, key: suited(world, networks, curve, self.view, theta, key)  # noqa: E731
-        each = (trained.q, trained.curve, told.theta, jr.split(jr.key(0), len(samples)))
+        one = lambda networks, merit, theta, key: suited(world, networks, merit, self.view, theta, key)  # noqa: E731
+        each = (trained.q, trained.merit, told.theta, jr.split(jr.key(0), len(samples)))
         return Policy(eqx.filter_jit(eqx.filter_vmap(one))(*each), told)
 
     def agent(self, trained: Trained) -> Agent:
         """As in AdaRL, with all networks of the best seed."""
         world: Any = self.sources.imagined
-        best = int(trained.curve.max(1).argmax())
+        best = int(trained.merit.max(1).argmax())
         networks = jax.tree.map(lambda x: x[best], trained.q)
-        return Agent(self.model, networks, trained.curve[best], world.narrow[:STARTS], self.view)
+        return Agent(self.model, networks, trained.merit[best], world.narrow[:STARTS], self.view)

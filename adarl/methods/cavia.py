@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.methods.context import RECORDED, as_theta, drawn, tell
+from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
 from adarl.methods.method import Lesson, OneQ, Policy, Trained, certain, experiences, rows, stack, usual
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
@@ -61,16 +61,17 @@ class Cavia(eqx.Module):
         return double_dqn.fresh(double_dqn.network(n_inputs, n_actions, self.learner, key), told, self.learner)
 
     def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
-        """Down the mean loss over the sources, each with its own phi, and through the steps that found phi."""
-        key_ring, key_found = jr.split(key)
-        each = max(1, self.learner.batch // self.n_domains)
-        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, each)
-        found = drawn(key_found, self.recorded, self.config.batch)
+        """Down the mean loss over some sources, each with its own phi, and through the steps that found phi."""
+        key_tasks, key_ring, key_found = jr.split(key, 3)
+        domains = tasks(key_tasks, self.n_domains)
+        each = max(1, self.learner.batch // domains.shape[0])
+        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each)
+        found = drawn(key_found, self.recorded, domains, self.config.batch)
 
         def loss_of(q: Any) -> tuple[Array, Theta]:
             phi = jax.vmap(lambda steps: self.find(q, learner.q_target, steps))(found)
             loss = lambda steps, phi: self._loss(q, learner.q_target, steps, phi)  # noqa: E731
-            return jax.vmap(loss)(batch, phi).mean(), as_theta(jax.lax.stop_gradient(phi))
+            return jax.vmap(loss)(batch, phi).mean(), told_anew(learner.told, domains, phi)
 
         return double_dqn.step(learner, loss_of, self.learner)
 

@@ -89,7 +89,10 @@ class Trained(eqx.Module):
     """What training leaves, one row a seed."""
 
     q: Any
+    merit: Float[Array, "seed evaluation"]
+    """What networks are chosen by."""
     curve: Float[Array, "seed evaluation"]
+    """The scores on the sources."""
 
 
 class Policy(eqx.Module):
@@ -161,9 +164,9 @@ def states_like(lesson: Lesson, sources: Sources, algorithm: Algorithm, view: Vi
 
 
 def chosen(states: LearnState) -> Any:
-    """Every seed's best network by its score on the sources; or its shape, if that is all there is."""
+    """Every seed's network with the most merit; or its shape, if that is all there is."""
     best = jax.vmap(learn.chosen)
-    is_shape = isinstance(states.curve, jax.ShapeDtypeStruct)
+    is_shape = isinstance(states.merit, jax.ShapeDtypeStruct)
     return eqx.filter_eval_shape(best, states) if is_shape else best(states)
 
 
@@ -179,12 +182,12 @@ class OneQ:
     def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
         """Q over all sources."""
         states = practise(self.lesson, self.sources, self.algorithm, self.view, keys, resume, bar)
-        return Trained(self.kept(states), states.curve)
+        return Trained(self.kept(states), states.merit, states.curve)
 
     def trained_like(self, n_seeds: int) -> Trained:
         """The shape of `train`'s answer."""
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
-        return Trained(self.kept(states), states.curve)
+        return Trained(self.kept(states), states.merit, states.curve)
 
     def kept(self, states: LearnState) -> Any:
         """What of the loop is needed later."""

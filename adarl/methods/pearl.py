@@ -19,7 +19,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.adapt import Estimate
-from adarl.methods.context import RECORDED, as_theta, drawn, tell
+from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
 from adarl.methods.method import Lesson, OneQ, Policy, Trained, rows, stack, usual
 from adarl.network import Network
 from adarl.policy import double_dqn, replay
@@ -82,19 +82,20 @@ class Pearl(eqx.Module):
         return double_dqn.fresh(q, as_theta(jnp.zeros((self.n_domains, n))), self.learner)
 
     def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
-        """Down the mean loss over the sources, each with a z drawn from its posterior, and the price of those."""
-        key_ring, key_rows, key_z = jr.split(key, 3)
-        each = max(1, self.learner.batch // self.n_domains)
-        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, each)
-        steps = drawn(key_rows, self.recorded, self.config.batch)
-        noise = jr.normal(key_z, (self.n_domains, self.config.context))
+        """Down the mean loss over some sources, each with a z drawn from its posterior, and the price of those."""
+        key_tasks, key_ring, key_rows, key_z = jr.split(key, 4)
+        domains = tasks(key_tasks, self.n_domains)
+        each = max(1, self.learner.batch // domains.shape[0])
+        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each)
+        steps = drawn(key_rows, self.recorded, domains, self.config.batch)
+        noise = jr.normal(key_z, (domains.shape[0], self.config.context))
 
         def loss_of(q: Any) -> tuple[Array, Theta]:
             mean, variance = jax.vmap(q.posterior)(steps)
             z = mean + jnp.sqrt(variance) * noise
             one = lambda e, z: double_dqn.loss(q, learner.q_target, tell(e, z), self.learner.discount)  # noqa: E731
             price = self.config.price * divergence(mean, variance).mean()
-            return jax.vmap(one)(batch, z).mean() + price, as_theta(jax.lax.stop_gradient(z))
+            return jax.vmap(one)(batch, z).mean() + price, told_anew(learner.told, domains, z)
 
         return double_dqn.step(learner, loss_of, self.learner)
 

@@ -92,9 +92,9 @@ def learn(
     with host.open(points, len(domains) // len(points)) as vector:
         while updates < config.learner.updates:
             state = _chunk(vector, seed + updates, state, updates, theta, sources, algorithm, view, config, key_steps)
-            value = _score(host, points, state.learner.q_average, sources, algorithm, view, config, key_score, seed)
+            scores = _score(host, points, state.learner.q_average, sources, algorithm, view, config, key_score, seed)
             at = jnp.int32(updates // config.evaluate_every)
-            state = note(state, state.learner.q_average, value, at)
+            state = note(state, state.learner.q_average, *scores, at)
             updates += config.evaluate_every
             each(state, updates)
     return state
@@ -113,10 +113,10 @@ def _chunk(vector: Vector, seed, state, first, theta, sources, algorithm, view, 
     return state
 
 
-def _score(host, points, q, sources: Sources, algorithm: DoubleDQN, view, config: PolicyConfig, key, seed) -> Array:
+def _score(host, points, q, sources: Sources, algorithm: DoubleDQN, view, config: PolicyConfig, key, seed) -> tuple:
     copies = max(1, EVALUATIONS // len(points))
     steps = config.evaluate_steps
-    on_sources = returns(host, points, q, view, algorithm.theta, copies=copies, steps=steps, seed=seed).mean()
+    on_sources = jnp.float32(returns(host, points, q, view, algorithm.theta, copies=copies, steps=steps, seed=seed).mean())
     if sources.imagined is None:
-        return jnp.float32(on_sources)
-    return (jnp.float32(on_sources) + eqx.filter_jit(score_in_dreams)(q, sources, view, config, key)) / 2
+        return on_sources, on_sources
+    return (on_sources + eqx.filter_jit(score_in_dreams)(q, sources, view, config, key)) / 2, on_sources

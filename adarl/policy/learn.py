@@ -57,7 +57,7 @@ class PolicyConfig:
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
 ALIKE = 0.01  # share of a return by which networks must differ to be told apart in a few imagined episodes
-FORESEEN, FORESEEN_STEPS = 10, 1000  # episodes, and their steps, by which a network is chosen for one theta
+FORESEEN, FORESEEN_STEPS = 20, 500  # episodes, and their steps, by which a network is chosen for one theta
 
 
 class Algorithm(Protocol):
@@ -108,13 +108,21 @@ class LearnState(eqx.Module):
     imagined: Worlds | None
     evaluated: Any
     """The acting networks at all evaluations."""
+    merit: Float[Array, " evaluation"]
+    """What they are chosen by; minus infinity where none has been yet."""
     curve: Float[Array, " evaluation"]
-    """What they scored; minus infinity where none has been yet."""
+    """What they scored on the sources."""
 
 
 def assign(sources: Sources, config: PolicyConfig) -> Int[np.ndarray, " env"]:
     """The source domain of every real environment."""
-    return np.repeat(np.arange(sources.n_domains), -(-config.environments // sources.n_domains))
+    n_domains = sources.n_domains
+    return np.repeat(np.arange(n_domains), n_environments(n_domains, config) // n_domains)
+
+
+def n_environments(n_domains: int, config: PolicyConfig) -> int:
+    """As many for every source, and at least what was asked for."""
+    return -(-config.environments // n_domains) * n_domains
 
 
 def start(
@@ -130,7 +138,8 @@ def start(
     ring = replay.empty(config.capacity // block * block, view.size)
     n_evaluations = config.learner.updates // config.evaluate_every
     evaluated = jax.tree.map(lambda x: jnp.repeat(x[None], n_evaluations, axis=0), learner.q)
-    return LearnState(learner, ring, real, imagined, evaluated, jnp.full(n_evaluations, -jnp.inf))
+    none_yet = jnp.full(n_evaluations, -jnp.inf)
+    return LearnState(learner, ring, real, imagined, evaluated, none_yet, none_yet)
 
 
 def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray) -> Worlds:
@@ -205,7 +214,7 @@ def rehearse(
         new = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, dreamt)
     ring = replay.add(state.ring, new, step)
     learner = algorithm.update(state.learner, ring, step + 1, new.r_t.shape[0], key_batch)
-    return LearnState(learner, ring, state.real, imagined, state.evaluated, state.curve)
+    return LearnState(learner, ring, state.real, imagined, state.evaluated, state.merit, state.curve)
 
 
 def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: PolicyConfig, key):
@@ -245,13 +254,13 @@ def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, conf
 
 def score(
     q: Any, sources: Sources, algorithm: Algorithm, view: View, config: PolicyConfig, key: PRNGKeyArray
-) -> Float[Array, ""]:
-    """What a network is chosen by: its return on the sources and, for AdaRL+, in imagined domains."""
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """What a network is chosen by, its return on the sources and, for AdaRL+, in imagined domains; and the former alone."""
     key_sources, key_dreams, key_told = jr.split(key, 3)
     on_sources = score_on_sources(q, algorithm.told(q, key_told), sources, view, config, key_sources)
     if sources.imagined is None:
-        return on_sources
-    return (on_sources + score_in_dreams(q, sources, view, config, key_dreams)) / 2
+        return on_sources, on_sources
+    return (on_sources + score_in_dreams(q, sources, view, config, key_dreams)) / 2, on_sources
 
 
 def score_on_sources(q: Any, told: Theta, sources: Sources, view: View, config: PolicyConfig, key: PRNGKeyArray) -> Array:
@@ -301,11 +310,11 @@ def foresee(world: Imagined, networks: Any, view: View, theta: Theta, key: PRNGK
     return eqx.filter_vmap(lambda q: over_starts(q, *keys).mean())(networks)
 
 
-def suited(world: Imagined, networks: Any, curve: Array, view: View, theta: Theta, key: PRNGKeyArray) -> Any:
-    """The network that does best by the model where theta is known; of those alike, the one that scored best in training."""
+def suited(world: Imagined, networks: Any, merit: Array, view: View, theta: Theta, key: PRNGKeyArray) -> Any:
+    """The network that does best by the model where theta is known; of those alike, the most meritorious."""
     returns = foresee(world, networks, view, theta, key)
     alike = returns >= returns.max() - ALIKE * jnp.abs(returns.max())
-    best = jnp.argmax(jnp.where(alike, curve, -jnp.inf))
+    best = jnp.argmax(jnp.where(alike, merit, -jnp.inf))
     return jax.tree.map(lambda x: x[best], networks)
 
 
@@ -339,8 +348,8 @@ def advance(
         state, _ = jax.lax.scan(move, state, steps)
         # The same starts at every evaluation, so that one network is not chosen for its luck.
         candidate = state.learner.q_average
-        value = score(candidate, sources, algorithm, view, config, key_evaluate)
-        return note(state, candidate, value, first // config.evaluate_every)
+        scores = score(candidate, sources, algorithm, view, config, key_evaluate)
+        return note(state, candidate, *scores, first // config.evaluate_every)
 
     shares = shared_out(len(keys))
     each = jax.shard_map(jax.vmap(one_seed), mesh=shares.mesh, in_specs=shares.spec, out_specs=shares.spec, check_vma=False)
@@ -353,15 +362,16 @@ def shared_out(n_seeds: int) -> NamedSharding:
     return NamedSharding(Mesh(jax.devices()[:n_devices], ("seed",)), PartitionSpec("seed"))
 
 
-def note(state: LearnState, candidate: Any, value: Array, at: Int[Array, ""]) -> LearnState:
-    """Keep what was evaluated, with its score."""
-    evaluated = jax.tree.map(lambda all, one: all.at[at].set(one), state.evaluated, candidate)
-    return eqx.tree_at(lambda s: (s.evaluated, s.curve), state, (evaluated, state.curve.at[at].set(value)))
+def note(state: LearnState, candidate: Any, merit: Array, on_sources: Array, at: Int[Array, ""]) -> LearnState:
+    """Keep what was evaluated, with its scores."""
+    kept = lambda s: (s.evaluated, s.merit, s.curve)  # noqa: E731
+    added = jax.tree.map(lambda all, one: all.at[at].set(one), kept(state), (candidate, merit, on_sources))
+    return eqx.tree_at(kept, state, added)
 
 
 def chosen(state: LearnState) -> Any:
-    """The network with the best score of one seed, the latest of equals."""
-    best = state.curve.shape[0] - 1 - jnp.argmax(state.curve[::-1])
+    """The network of one seed with the most merit, the latest of equals."""
+    best = state.merit.shape[0] - 1 - jnp.argmax(state.merit[::-1])
     return jax.tree.map(lambda x: x[best], state.evaluated)
 
 
@@ -377,7 +387,7 @@ def learn(
     until: int | None = None,
     each: Callable[[LearnState, int], None] = lambda states, updates: None,
 ) -> LearnState:
-    """One policy a key: what was `evaluated`, and its `curve`.
+    """One policy a key: what was `evaluated`, its `merit` and its `curve`.
 
     `each` is called after every evaluation; what it was given continues the work. `until` stops after so many updates.
     """

@@ -38,11 +38,17 @@ def sample(key: PRNGKeyArray, ring: Experience, count: Int[Array, ""], block: in
 
 
 def sample_by_domain(
-    key: PRNGKeyArray, ring: Experience, count: Int[Array, ""], block: int, n_domains: int, batch: int
+    key: PRNGKeyArray,
+    ring: Experience,
+    count: Int[Array, ""],
+    block: int,
+    n_domains: int,
+    domains: Int[Array, " some"],
+    n: int,
 ) -> Experience:
-    """As `sample`, with `batch` transitions of every domain; in a block each domain has as many, side by side."""
+    """As `sample`, with `n` transitions of each of `domains`; in a block every domain has as many, side by side."""
     key_block, key_place = jr.split(key)
-    each = block // n_domains
-    blocks = jr.randint(key_block, (n_domains, batch), 0, jnp.minimum(count, ring.r_t.shape[0] // block))
-    place = jr.randint(key_place, (n_domains, batch), 0, each) + each * jnp.arange(n_domains)[:, None]
+    each, shape = block // n_domains, (domains.shape[0], n)
+    blocks = jr.randint(key_block, shape, 0, jnp.minimum(count, ring.r_t.shape[0] // block))
+    place = jr.randint(key_place, shape, 0, each) + each * domains[:, None]
     return jax.tree.map(lambda x: x[blocks * block + place], ring)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from adarl.evaluate.scores import CARTPOLE_MDP, Cell, Grid, check
-from adarl.report import plots, tables, typeset
+from adarl.report import learning, plots, tables, typeset
 from adarl.report.figures import Summary, panels
 
 
@@ -39,8 +39,10 @@ def write(
     files: dict[str, bytes] = {}
     for table in made:
         files.update(_of_table(table))
-    for family, summary in (summaries or {}).items():
+    summaries = summaries or {}
+    for family, summary in summaries.items():
         files.update(_of_run(family, summary))
+    files.update(_of_curves({family: summary["curves"] for family, summary in summaries.items()}, grid))
     return [whole(Path(folder) / name, content) for name, content in files.items()]
 
 
@@ -53,6 +55,16 @@ def _of_table(table: tables.Table) -> Iterator[tuple[str, bytes]]:
     if table.normalised:
         yield from _images(f"intervals-{table.samples}", plots.intervals(table))
         yield from _images(f"profiles-{table.samples}", plots.profiles(table))
+
+
+def _of_curves(families: Mapping[str, learning.Curves], grid: Grid) -> Iterator[tuple[str, bytes]]:
+    families = {name: curves for name, curves in families.items() if learning.speeds(curves)}
+    if not families:
+        return
+    sheets = [learning.sheet(families, grid.methods)]
+    yield "learning.md", typeset.markdown_page(grid.name, sheets).encode()
+    yield "learning.tex", typeset.latex_page(grid.name, "", sheets).encode()
+    yield "learning.csv", typeset.as_csv("family method seed steps", learning.raw(families)).encode()
 
 
 def _of_run(family: str, summary: Summary) -> Iterator[tuple[str, bytes]]:

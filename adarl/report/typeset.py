@@ -60,8 +60,13 @@ def sheets(table: Table) -> list[Sheet]:
 
 def markdown(table: Table) -> str:
     """One page: every part with its notes."""
-    parts = [f"# {table.grid.name}: {samples_name(table.samples)} of the target"]
-    for sheet in sheets(table):
+    return markdown_page(f"{table.grid.name}: {samples_name(table.samples)} of the target", sheets(table))
+
+
+def markdown_page(title: str, sheets: list[Sheet]) -> str:
+    """Sheets with their notes, under a title."""
+    parts = [f"# {title}"]
+    for sheet in sheets:
         lines = [_line(["", *map(_escaped, sheet.header)]), _line(["---"] + ["---:"] * len(sheet.header))]
         for name, texts in sheet.lines:
             lines.append(_line([_escaped(name), *map(_markdown, texts)]))
@@ -71,15 +76,20 @@ def markdown(table: Table) -> str:
 
 def latex(table: Table) -> str:
     """One `table` environment a part, narrow enough for a page of A4."""
+    return latex_page(f"{table.grid.name}, {samples_name(table.samples)}", f"-{table.samples}", sheets(table))
+
+
+def latex_page(title: str, label: str, sheets: list[Sheet]) -> str:
+    """One `table` environment a sheet; `label` follows its name where it is referred to."""
     parts = ["% Needs \\usepackage{booktabs, amssymb}."]
-    for sheet in sheets(table):
+    for sheet in sheets:
         header = _joined([*map(_latex, ["", *sheet.header])])
         body = [line for name, texts in sheet.lines for line in _stacked(name, texts)]
         parts += [
             r"\begin{table}",
             r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{_latex(f'{table.grid.name}, {samples_name(table.samples)}: {sheet.title}.')}}}",
-            rf"\label{{tab:{sheet.name}-{table.samples}}}",
+            rf"\caption{{{_latex(f'{title}: {sheet.title}.')}}}",
+            rf"\label{{tab:{sheet.name}{label}}}",
             rf"\begin{{tabular}}{{l{'r' * len(sheet.header)}}}",
             *(r"\toprule", header, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"),
             *(rf"\par\smallskip\parbox{{\linewidth}}{{{_latex(note)}}}" for note in sheet.notes),
@@ -107,9 +117,9 @@ def csvs(table: Table) -> dict[str, str]:
     ]
     head = "row samples method mean sd seeds best published_mean published_sd published_bullet"
     return {
-        "scores": _csv(head, entries),
-        "aggregates": _csv("samples method metric value low high", aggregates),
-        "comparisons": _csv("row samples ours theirs pairs p holm verdict more_seeds", comparisons),
+        "scores": as_csv(head, entries),
+        "aggregates": as_csv("samples method metric value low high", aggregates),
+        "comparisons": as_csv("row samples ours theirs pairs p holm verdict more_seeds", comparisons),
     }
 
 
@@ -229,7 +239,8 @@ def _joined(texts: list[str]) -> str:
     return rf"{' & '.join(texts)} \\"
 
 
-def _csv(head: str, lines: list[list]) -> str:
+def as_csv(head: str, lines: Iterable[list]) -> str:
+    """The names of the columns, with blanks between them, and the lines."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows([head.split(), *([_figure(value) for value in line] for line in lines)])

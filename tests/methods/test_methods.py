@@ -229,9 +229,21 @@ def test_batches_by_domain_hold_their_own_domain_only():
             jnp.zeros((6, 1)), jnp.zeros(6, int), jnp.repeat(jnp.arange(3.0), 2), jnp.zeros((6, 1)), jnp.ones(6, bool)
         )
         ring = replay.add(ring, new, jnp.int32(i))
-    batch = replay.sample_by_domain(jr.key(0), ring, jnp.int32(3), 6, 3, 50)
+    batch = replay.sample_by_domain(jr.key(0), ring, jnp.int32(3), 6, 3, jnp.arange(3), 50)
     np.testing.assert_array_equal(batch.r_t, np.repeat(np.arange(3.0)[:, None], 50, axis=1))
     assert np.asarray(batch.ended).all()  # what was never written is never drawn
+
+
+def test_an_update_looks_at_some_of_many_sources():
+    """Each as likely as any other, none twice; what is told of the others stays."""
+    drawn = np.asarray(jax.vmap(lambda k: context.tasks(k, 20))(jr.split(jr.key(0), 500)))
+    assert drawn.shape == (500, context.TASKS) and all(len(set(row)) == context.TASKS for row in drawn.tolist())
+    assert np.bincount(drawn.reshape(-1), minlength=20).min() > 150  # of 200 expected
+    np.testing.assert_array_equal(context.tasks(jr.key(0), 5), np.arange(5))
+    told = context.told_anew(context.as_theta(jnp.zeros((4, 1))), jnp.array([2, 0]), jnp.array([[5.0], [6.0]]))
+    np.testing.assert_array_equal(told.theta_s[:, 0], [6, 0, 5, 0])
+    recorded = jnp.arange(3.0)[:, None] * jnp.ones((3, 10))
+    np.testing.assert_array_equal(context.drawn(jr.key(1), recorded, jnp.array([2, 0]), 4), [[2] * 4, [0] * 4])
 
 
 def test_without_masks_keeps_every_edge():

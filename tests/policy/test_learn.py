@@ -295,8 +295,9 @@ def test_the_latest_of_the_best_networks_is_chosen():
     begun = learning.start(sources(BANDIT), told(), view(), N_ACTIONS, CONFIG, jr.key(0))
     for at, value in enumerate([1.0, 3.0, 3.0]):
         network = jax.tree.map(lambda x, at=at: jnp.full_like(x, at), begun.learner.q)
-        begun = learning.note(begun, network, jnp.float32(value), jnp.int32(at))
-    np.testing.assert_array_equal(begun.curve, [1, 3, 3])
+        begun = learning.note(begun, network, jnp.float32(value), jnp.float32(-value), jnp.int32(at))
+    np.testing.assert_array_equal(begun.merit, [1, 3, 3])
+    np.testing.assert_array_equal(begun.curve, [-1, -3, -3])
     assert all((np.asarray(leaf) == 2).all() for leaf in jax.tree.leaves(learning.chosen(begun)))
 
 

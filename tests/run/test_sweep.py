@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from adarl.run.sweep import Told, sweep
 from adarl.types import AdarlError
 
@@ -22,3 +24,16 @@ def test_every_job_ends_and_tells(monkeypatch):
     assert isinstance(ends[1].error, AdarlError) and "no root" in str(ends[1].error) and ends[1].answer is None
     assert {told.job for told in heard} == {0, 1, 2} and all(told.share == 0.5 for told in heard)
     assert "JAX_NUM_CPU_DEVICES" not in os.environ
+
+
+def cores(_: int, teller) -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="The system does not tell the cores of a process.")
+def test_workers_share_out_the_cores():
+    mine = sorted(os.sched_getaffinity(0))
+    found = [end.answer for end in sweep(cores, [(0,), (1,), (2,)], len(mine))]
+    assert len(found) == 3 and all(len(one) == 1 and one[0] in mine for one in found)
+    assert next(sweep(cores, [(0,)], 1)).answer == mine
+    assert sorted(os.sched_getaffinity(0)) == mine
