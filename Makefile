@@ -23,7 +23,6 @@ browser:  ## Debian's Chromium for the tests of the report. Without it they are 
 	else echo "No chromium here, and installing it takes root and apt-get; the tests that need a browser are skipped."; fi
 
 bench: .venv-bench/ready  ## The slow science: the tables in results/
-	.venv-bench/bin/python benchmarks/discount.py
 	.venv-bench/bin/python benchmarks/search.py
 	.venv-bench/bin/adarl table cartpole-mdp
 	.venv-bench/bin/adarl table distracted --samples 20 --methods adarl_star adarl

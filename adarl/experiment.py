@@ -17,7 +17,7 @@ import numpy as np
 from adarl import stages
 from adarl.adapt import Estimate
 from adarl.agent import Agent, model_like
-from adarl.config import WITH_MODEL, Config, command, resolve
+from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
 from adarl.methods.method import Method, Policy
@@ -169,6 +169,7 @@ def _curve(curve: jax.Array, n_sources: int, config: Config) -> dict[str, Any]:
 
 
 def described(family: Family, config: Config) -> dict[str, Any]:
-    """All that a run directory must agree on."""
+    """All that a run directory must agree on: what only methods read that are not run is left out."""
     about = {"name": family.name, "sources": [dict(p) for p in family.sources], "targets": dict(family.targets)}
-    return {"family": about, **dataclasses.asdict(config)}
+    others = set(METHODS) - set(config.methods)
+    return {"family": about, **{name: value for name, value in dataclasses.asdict(config).items() if name not in others}}

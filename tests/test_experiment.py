@@ -12,7 +12,9 @@ import adarl
 from adarl import AdarlError, Agent, Config, Family, stages
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
+from adarl.experiment import described
 from adarl.methods.adarl import sources_of
+from adarl.methods.cavia import CaviaConfig
 from adarl.model.fit import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
@@ -112,3 +114,10 @@ def test_imagination_of_a_host_starts_wherever_it_was_seen(own: Family, agent: A
     seen = np.asarray(episodes.s[:, :, :-1])[np.asarray(episodes.valid)]
     np.testing.assert_array_equal(sources.imagined.wide, seen)
     np.testing.assert_array_equal(sources.imagined.narrow, np.asarray(episodes.s[:, :, 0]).reshape(-1, 4))
+
+
+def test_settings_of_methods_that_are_not_run_do_not_count(own: Family):
+    one, other = Config(), Config(cavia=CaviaConfig(rate=0.5))
+    assert described(own, one) == described(own, other)
+    one, other = (dataclasses.replace(config, methods=("cavia",)) for config in (one, other))
+    assert described(own, one) != described(own, other)

@@ -35,7 +35,7 @@ class CaviaConfig:
     """Down the loss."""
     rate: float = 1.0
     """Of such a step."""
-    batch: int = 32
+    batch: int = 128
     """Random steps of a source by which phi is found in training."""
 
 
