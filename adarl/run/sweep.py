@@ -7,6 +7,7 @@ leaves its work in a run directory, so a sweep that was killed continues when it
 import multiprocessing
 import os
 import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -96,7 +97,8 @@ def _places(workers: int) -> list[set[int]]:
 
 
 def _in_place(places: Any, work: Callable[..., Any], *job: Any) -> Any:
-    """`work(*job)` on cores that no other worker has."""
+    """`work(*job)` on cores that no other worker has, and not without the process that asked for it."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     place = places.get()
     try:
         if place:
@@ -104,6 +106,14 @@ def _in_place(places: Any, work: Callable[..., Any], *job: Any) -> Any:
         return work(*job)
     finally:
         places.put(place)
+
+
+def _end_with_parent() -> None:
+    """A sweep that was killed leaves nobody at work: a second one would find its directories locked."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _drain(told: Any) -> Iterator[Told]:

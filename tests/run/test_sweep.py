@@ -1,6 +1,10 @@
 """Jobs in processes of their own: answers, what they tell meanwhile, and failures that stop nobody else."""
 
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +41,42 @@ def test_workers_share_out_the_cores():
     assert len(found) == 3 and all(len(one) == 1 and one[0] in mine for one in found)
     assert next(sweep(cores, [(0,)], 1)).answer == mine
     assert sorted(os.sched_getaffinity(0)) == mine
+
+
+def test_workers_end_with_the_process_that_asked_for_them(tmp_path: Path):
+    """Killed without a word, it cannot tell them to."""
+    script = f"""
+import time, os
+from pathlib import Path
+from adarl.run.sweep import sweep
+
+def sleep(folder, teller):
+    Path(folder, "pid").write_text(str(os.getpid()))
+    time.sleep(120)
+
+if __name__ == "__main__":
+    list(sweep(sleep, [({str(tmp_path)!r},)], 1))
+"""
+    (tmp_path / "script.py").write_text(script)
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], cwd=Path(__file__).parents[2])
+    pid = tmp_path / "pid"
+    wait_for(lambda: pid.exists() and pid.read_text())
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not is_alive(int(pid.read_text())))
+
+
+def wait_for(condition, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
