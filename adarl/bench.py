@@ -48,8 +48,8 @@ ENTRIES = {
     "cartpole-mdp": (
         Entry("cartpole-gravity", "G", {}, {}),
         Entry("cartpole-mass", "M", {}, {}),
-        # 25 sources that differ in two ways, some of which end within 20 steps. Where most starts are lost, the average of many
-        # networks saves fewer than the best of them.
+        # 25 sources that differ in two ways, some of which end within 20 steps. Where most starts are lost, the average of
+        # many networks saves fewer than the best of them.
         Entry(
             "cartpole-gravity-mass",
             "GM",
