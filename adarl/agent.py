@@ -42,10 +42,10 @@ class Agent(eqx.Module):
         """The network that did best on the sources."""
         return jax.tree.map(lambda x: x[jnp.argmax(self.score)], self.networks)
 
-    def suited(self, theta: Theta) -> Network:
-        """The network that does best at this theta, by the model."""
+    def suited(self, theta: Theta) -> tuple[Network, Theta]:
+        """The network that does best at this theta, by the model, and what to tell it."""
         if len(self.score) == 1:
-            return self.q
+            return self.q, theta
         world = Imagined(self.model, self.starts, self.starts, None, None, 0.0)
         return _suited(world, self.networks, self.score, self.view, theta, jr.key(0))
 
@@ -56,7 +56,7 @@ class Agent(eqx.Module):
         self._check(env)
         rows = _wander(env, samples, seed, self.model.n_actions)
         known = estimate(self.model, rows, jnp.ones(samples, bool))
-        return Adapted(self, known, self.suited(known.theta))
+        return Adapted(self, known, *self.suited(known.theta))
 
     def _check(self, env: gym.Env) -> None:
         n_state = self.model.scale.s_mean.shape[0]
@@ -127,9 +127,10 @@ def model_like(n_state: int, n_actions: int, n_domains: int, config: fit.ModelCo
 class Adapted:
     """An agent in one environment: acts on observations, knows its theta and how sure it is of it."""
 
-    def __init__(self, agent: Agent, known: Estimate, q: Network):
+    def __init__(self, agent: Agent, known: Estimate, q: Network, told: Theta):
         self.agent = agent
         self.q = q
+        self.told = told
         self.theta: Theta = known.theta
         self.sd: Theta = known.sd
 
@@ -138,7 +139,7 @@ class Adapted:
         s = jnp.asarray(observation, jnp.float32)
         if s.shape != self.agent.view.mean.shape:
             raise AdarlError(f"The observation has the shape {s.shape}; {self.agent.view.mean.shape} is expected.")
-        return int(_greedy(self.q, self.agent.view, s, self.theta))
+        return int(_greedy(self.q, self.agent.view, s, self.told))
 
     def reset(self) -> None:
         """Between episodes. With observed states there is no belief to forget."""

@@ -52,8 +52,8 @@ class Compared:
     curves: dict[str, Any]
 
     def known(self, method: str) -> dict[str, Estimate]:
-        """What a method was told of the targets, by target and samples."""
-        return {f"{target}/{samples}": p.told for (name, target, samples), p in self.policies.items() if name == method}
+        """What a method knows of the targets, by target and samples."""
+        return {f"{target}/{samples}": p.known for (name, target, samples), p in self.policies.items() if name == method}
 
 
 def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:

@@ -134,7 +134,7 @@ def evaluate(method: Method, policy: Policy, target: str, samples: str, config: 
 
 def score(family: Family, point: Point, policy: Policy, view: View, config: Config, key) -> np.ndarray:
     """Mean return a seed."""
-    q, theta = policy.q, policy.told.theta
+    q, theta = policy.q, policy.told
     domain = family.domain
     if not isinstance(domain, Host):
         factors = {name: value[0] for name, value in family.stack((point,)).items()}
@@ -177,8 +177,8 @@ def animate(
     found = []
     for t, (target, point) in enumerate(family.targets.items()):
         theta = jax.tree.map(lambda x: x[0], known[f"{target}/{samples}"].theta)
-        q = agent.suited(theta)
-        actors = {"adapted": (q, agent.view, theta), "not adapted": (q, agent.view, mean)}
+        q, told = agent.suited(theta)
+        actors = {"adapted": (q, agent.view, told), "not adapted": (q, agent.view, mean)}
         if oracle is not None:
             actors["oracle"] = (*oracle[target], jax.tree.map(jnp.zeros_like, mean))
         factors = {name: value[0] for name, value in family.stack((point,)).items()}

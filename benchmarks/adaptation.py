@@ -35,7 +35,7 @@ def main() -> None:
         for draw in range(DRAWS + 1):
             begun = time.perf_counter()
             here = agent.adapt(env, samples=50, seed=draw)
-            jax.block_until_ready(eqx.filter((here.estimate, here.q), eqx.is_array))
+            jax.block_until_ready(eqx.filter((here.theta, here.q), eqx.is_array))
             seconds.append(time.perf_counter() - begun)
         compiled = seconds[1:]
         found[target] = {

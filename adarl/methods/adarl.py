@@ -42,7 +42,8 @@ class AdaRL(OneQ):
 
     def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
         """Lines 20 and 21: theta of the target, from every seed's own samples; the policy stays as it is."""
-        return Policy(trained.q, stack([adapt(self.model, episodes) for episodes in samples]))
+        known = stack([adapt(self.model, episodes) for episodes in samples])
+        return Policy(trained.q, known, known.theta)
 
     def agent(self, trained: Trained) -> Agent:
         """The policy that did best on the sources."""

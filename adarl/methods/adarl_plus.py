@@ -1,8 +1,8 @@
 """AdaRL+: AdaRL that also practises where no source is, and looks ahead before it acts where it has never been.
 
 In: the world model of the sources. Out: as AdaRL. The policy is trained in imagined domains too, the model at thetas between
-and beyond the sources; and of the networks that training passed through, a target gets the one that does best in the model
-at the target's theta. Nothing is trained there.
+and beyond the sources; and of the networks that training passed through, and of two thetas to tell them, a target gets those
+that do best in the model at the target's theta. Nothing is trained there.
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,13 @@ class AdaRLPlus(AdaRL):
         return states.evaluated
 
     def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
-        """theta of the target, and the network that suits it."""
-        told = super().adapt(trained, target, samples, keys).told
+        """theta of the target, the network that suits it, and what to tell it."""
+        known = super().adapt(trained, target, samples, keys).known
         world: Any = self.sources.imagined
         one = lambda networks, merit, theta, key: suited(world, networks, merit, self.view, theta, key)  # noqa: E731
-        each = (trained.q, trained.merit, told.theta, jr.split(jr.key(0), len(samples)))
-        return Policy(eqx.filter_jit(eqx.filter_vmap(one))(*each), told)
+        each = (trained.q, trained.merit, known.theta, jr.split(jr.key(0), len(samples)))
+        q, told = eqx.filter_jit(eqx.filter_vmap(one))(*each)
+        return Policy(q, known, told)
 
     def agent(self, trained: Trained) -> Agent:
         """As in AdaRL, with all networks of the best seed."""

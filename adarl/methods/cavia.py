@@ -107,4 +107,5 @@ class CAVIA(OneQ):
         """phi of the target, from every seed's own samples."""
         steps = stack([self._seen(rows(episodes, GIVEN)) for episodes in samples])
         find = eqx.filter_jit(eqx.filter_vmap(lambda q, steps: self.algorithm.find(q, q, steps)))
-        return Policy(trained.q, certain(as_theta(find(trained.q, steps))))
+        phi = as_theta(find(trained.q, steps))
+        return Policy(trained.q, certain(phi), phi)

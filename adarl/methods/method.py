@@ -99,7 +99,10 @@ class Policy(eqx.Module):
     """What acts in one target, one row a seed: greedy in Q, which sees the state and what it is told."""
 
     q: Any
-    told: Estimate
+    known: Estimate
+    """Of the target."""
+    told: Theta
+    """What is known, unless the method has a reason to tell something else."""
 
 
 class Method(Protocol):
@@ -132,7 +135,7 @@ class Method(Protocol):
 def act(policy: Policy, view: View, s: Float[Array, "seed state"]) -> Int[Array, " seed"]:
     """The greedy action of every seed."""
     one = lambda q, theta, s: jnp.argmax(q(view(s, theta)))  # noqa: E731
-    return eqx.filter_vmap(one)(policy.q, policy.told.theta, s)
+    return eqx.filter_vmap(one)(policy.q, policy.told, s)
 
 
 def practise(
@@ -201,7 +204,8 @@ class OneQ:
         """The shape of `adapt`'s answer."""
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
         width = lambda told: jnp.zeros((n_seeds, told.shape[-1]))  # noqa: E731
-        return Policy(chosen(states), certain(jax.tree.map(width, states.learner.told)))
+        told = jax.tree.map(width, states.learner.told)
+        return Policy(chosen(states), certain(told), told)
 
 
 def nothing_told(n_rows: int) -> Theta:
@@ -210,7 +214,7 @@ def nothing_told(n_rows: int) -> Theta:
 
 
 def certain(theta: Theta) -> Estimate:
-    """What is told without a notion of how sure it is."""
+    """What is known without a notion of how sure it is."""
     return Estimate(theta, jax.tree.map(jnp.zeros_like, theta))
 
 

@@ -92,4 +92,5 @@ class NonT(OneQ):
         states = eqx.tree_at(lambda s: s.learner, trained, Pooled(**vars(trained.learner), pool=seen))
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))
-        return Policy(chosen(finished), certain(nothing_told(len(samples))))
+        nothing = nothing_told(len(samples))
+        return Policy(chosen(finished), certain(nothing), nothing)

@@ -59,4 +59,5 @@ class Oracle(OneQ):
 
     def adapt(self, trained: dict[str, Trained], target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
         """The policy of this target; samples are of no use to it."""
-        return Policy(trained[target].q, certain(nothing_told(len(samples))))
+        nothing = nothing_told(len(samples))
+        return Policy(trained[target].q, certain(nothing), nothing)

@@ -140,4 +140,5 @@ class PEARL(OneQ):
         seen = stack([self._features(rows(episodes, n)) for episodes in samples])
         encode = eqx.filter_jit(eqx.filter_vmap(self.algorithm.encode))
         mean, variance = encode(trained.q, seen)
-        return Policy(trained.q, Estimate(as_theta(mean), as_theta(jnp.sqrt(variance))))
+        z = Estimate(as_theta(mean), as_theta(jnp.sqrt(variance)))
+        return Policy(trained.q, z, z.theta)

@@ -49,6 +49,15 @@ class Imagined(eqx.Module):
             _drawn(key_r, self.model.theta.theta_r, self.around_r, self.beyond),
         )
 
+    def nearer(self, theta: Theta, share: Float[Array, ""]) -> Theta:
+        """A theta at `share` of its distance from the median of the sources."""
+
+        def one(sources: Array, theta: Array) -> Array:
+            middle = jnp.median(sources, axis=0)
+            return middle + share * (theta - middle)
+
+        return jax.tree.map(one, self.model.theta, theta)
+
     def reset(self, key: PRNGKeyArray, theta: Theta, wide: Bool[Array, ""]) -> Float[Array, " state"]:
         """Where a recorded trial began."""
         pick = lambda starts: starts[jr.randint(key, (), 0, starts.shape[0])]  # noqa: E731

@@ -57,7 +57,8 @@ class PolicyConfig:
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
 ALIKE = 0.01  # share of a return by which networks must differ to be told apart in a few imagined episodes
-FORESEEN, FORESEEN_STEPS = 20, 500  # episodes, and their steps, by which a network is chosen for one theta
+FORESEEN, FORESEEN_STEPS = 10, 1000  # episodes, and their steps, by which a network is chosen for one theta
+TELLINGS = (1.0, 0.8)  # what it may be told: that theta, or one nearer to the middle of the sources
 
 
 class Algorithm(Protocol):
@@ -297,25 +298,34 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     return jax.vmap(one)(jr.split(key, n), thetas, jnp.arange(n) % copies < copies // 2).mean()
 
 
-def foresee(world: Imagined, networks: Any, view: View, theta: Theta, key: PRNGKeyArray) -> Float[Array, " network"]:
-    """Mean return that each of several networks would have where theta is known, by the model; usual starts."""
+def foresee(
+    world: Imagined, networks: Any, view: View, theta: Theta, told: Theta, key: PRNGKeyArray
+) -> Float[Array, " network"]:
+    """Mean return by the model that each of several networks would have at `theta` if it were told `told`; usual starts."""
     key_start, key_steps = jr.split(key)
 
     def one(q, key_start, key_steps):
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
-        return _episode(q, view, theta, world.reset(key_start, theta, jnp.bool_(False)), step, FORESEEN_STEPS, key_steps)
+        return _episode(q, view, told, world.reset(key_start, theta, jnp.bool_(False)), step, FORESEEN_STEPS, key_steps)
 
     over_starts = jax.vmap(one, in_axes=(None, 0, 0))
     keys = jr.split(key_start, FORESEEN), jr.split(key_steps, FORESEEN)
     return eqx.filter_vmap(lambda q: over_starts(q, *keys).mean())(networks)
 
 
-def suited(world: Imagined, networks: Any, merit: Array, view: View, theta: Theta, key: PRNGKeyArray) -> Any:
-    """The network that does best by the model where theta is known; of those alike, the most meritorious."""
-    returns = foresee(world, networks, view, theta, key)
+def suited(
+    world: Imagined, networks: Any, merit: Float[Array, " network"], view: View, theta: Theta, key: PRNGKeyArray
+) -> tuple[Any, Theta]:
+    """The network that does best by the model where theta is known, and what to tell it.
+
+    Where most starts are lost, one action is as bad as another and Q knows little; what it knows of a kinder domain close by
+    may serve better. Of choices alike the one with the most merit in training is taken, then the frankest.
+    """
+    tellings = jax.vmap(lambda share: world.nearer(theta, share))(jnp.asarray(TELLINGS))
+    returns = jax.vmap(lambda told: foresee(world, networks, view, theta, told, key))(tellings)
     alike = returns >= returns.max() - ALIKE * jnp.abs(returns.max())
-    best = jnp.argmax(jnp.where(alike, merit, -jnp.inf))
-    return jax.tree.map(lambda x: x[best], networks)
+    telling, network = jnp.divmod(jnp.argmax(jnp.where(alike, merit, -jnp.inf)), merit.shape[0])
+    return jax.tree.map(lambda x: x[network], networks), jax.tree.map(lambda x: x[telling], tellings)
 
 
 def _episode(q, view: View, theta: Theta, start, step, n_steps: int, key: PRNGKeyArray) -> Array:

@@ -4,7 +4,7 @@ In: `summary`, the JSON-able dict of one run. Out: plotly figures. Colours hold 
 its own from the page's style sheet. Names are the user's own and are escaped here: plotly, too, reads some HTML.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import cycle
 from typing import Any
@@ -21,6 +21,8 @@ from adarl.report.words import amount, method_name, place, samples_name
 BLUE, ORANGE, GREY = "#3a80c4", "#cf701c", "#7d858e"
 PALETTE = (BLUE, ORANGE, "#2a9768", "#976bd1", "#d4506a", "#1b90a3", "#878426", GREY)
 """Middle tones: each has a contrast of 3 or more against both pages."""
+METHODS = ("adarl_plus", "adarl", "adarl_star", "non_t", "cavia", "pearl", "", "oracle")
+"""In the order of the palette, so that a method has the same colour in every figure. One colour is left for others."""
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "pentagon", "x", "hexagon")
 RULE = "rgba(128, 134, 142, 0.28)"
 CAP = {"color": GREY, "width": 1, "dash": "dot"}
@@ -31,7 +33,15 @@ Style = tuple[str, str, str]
 def styles(summary: Summary) -> Iterator[Style]:
     """Every method with scores or curves, in the order of the summary, with its colour and symbol."""
     names = [entry["method"] for entry in summary["scores"]] + list(summary["curves"])
-    return zip(dict.fromkeys(names), cycle(PALETTE), cycle(SYMBOLS), strict=False)
+    return ((method, PALETTE[i], SYMBOLS[i]) for method, i in looks(names).items())
+
+
+def looks(methods: Iterable[str]) -> dict[str, int]:
+    """The place of every method in the palette: its own if it has one, else one that is free here."""
+    methods = list(dict.fromkeys(methods))
+    own = {method: METHODS.index(method) for method in methods if method in METHODS}
+    free = cycle(sorted(set(range(len(METHODS))) - set(own.values())) or range(len(METHODS)))
+    return {method: own[method] if method in own else next(free) for method in methods}
 
 
 def theta(summary: Summary) -> go.Figure:

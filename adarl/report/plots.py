@@ -19,7 +19,7 @@ from matplotlib.patheffects import withStroke
 from scipy.interpolate import PchipInterpolator
 
 from adarl.evaluate import statistics
-from adarl.report.figures import BLUE, GREY, ORANGE, PALETTE, Panel, Summary, panels
+from adarl.report.figures import BLUE, GREY, ORANGE, PALETTE, Panel, Summary, looks, panels
 from adarl.report.tables import METRICS, Table
 from adarl.report.words import amount, method_name, samples_name
 
@@ -27,8 +27,6 @@ Curve = tuple[Sequence[float], Float[np.ndarray, "seed evaluation"]]
 """Updates, and the score of every seed at each of them; NaN where there is none."""
 Ends = dict[str, float]
 """How high each node of a time slice stands."""
-METHODS = ("adarl_plus", "adarl", "adarl_star", "non_t", "cavia", "pearl", "", "oracle")
-"""In the order of the palette, so that a method has the same colour in every figure. One colour is left for others."""
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
 NUMBERS = ((ORANGE, "D", 9.0), (PALETTE[2], "s", 6.5), (PALETTE[3], "^", 4.5), (PALETTE[4], "o", 3.0))
 """Colour, marker and size for each number of samples: they often fall on one point, so each fits into the one before."""
@@ -179,9 +177,7 @@ def graph(summary: Summary) -> Figure:
 
 def _styles(methods: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
     """Each method with its colour and dash."""
-    for method in methods:
-        i = METHODS.index(method if method in METHODS else "")
-        yield method, PALETTE[i], DASHES[i]
+    return ((method, PALETTE[i], DASHES[i]) for method, i in looks(methods).items())
 
 
 def _band(updates: Sequence[float], scores: Float[np.ndarray, "seed evaluation"]) -> list[np.ndarray]:

@@ -144,7 +144,7 @@ def test_methods_that_can_tell_the_domains_apart_solve_both_targets(name: str):
 def test_pooling_the_sources_solves_one_target_at_most():
     """Where a lever pays in half of the domains, knowing nothing costs half of what there is."""
     method, trained, _ = played("non_t")
-    blind = Policy(chosen(trained), certain(nothing_told(2)))
+    blind = Policy(chosen(trained), certain(nothing_told(2)), nothing_told(2))
     scores = [stages.evaluate(method, blind, t, "0", CONFIG, jr.key(5))["scores"] for t in FAMILY.targets]
     assert (np.mean(scores, axis=0) < 0.75 * CEILING).all()
     assert isinstance(method, NonT) and trained.curve.shape == (2, 3) and method.curve(trained).shape == (2, 2)

@@ -46,6 +46,12 @@ def test_the_outermost_domains_are_the_sources_stretched_about_their_median():
     np.testing.assert_allclose(WORLD.outermost.theta_r, np.ones((3, 1)))
 
 
+def test_nearer_to_the_median_of_the_sources():
+    near = WORLD.nearer(Theta(jnp.array([10.0, -5.0]), jnp.array([3.0])), jnp.float32(0.8))
+    np.testing.assert_allclose(near.theta_s, [8.0, -3.0])  # medians 0 and 5
+    np.testing.assert_allclose(near.theta_r, [2.6])
+
+
 def test_a_theta_that_does_not_change_stays():
     np.testing.assert_array_equal(box(THETA.theta_r, 2.0), [[1.0], [1.0]])
 

@@ -167,6 +167,9 @@ class Dream(eqx.Module):
     def draw_theta(self, key) -> Theta:
         return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
 
+    def nearer(self, theta, share) -> Theta:
+        return jax.tree.map(lambda x: share * x, theta)
+
     def reset(self, key, theta, wide) -> Array:
         return Table().reset(key, {}, wide)
 
@@ -308,10 +311,23 @@ def test_the_network_that_suits_a_theta_is_found_by_imagination(theta_s: float, 
     theta = Theta(jnp.array([theta_s]), jnp.zeros(1))
     curve = jnp.array([0.1, 0.5, 0.9])
     world: Any = Dream()
-    returns = learning.foresee(world, networks, view(), theta, jr.key(0))
+    returns = learning.foresee(world, networks, view(), theta, theta, jr.key(0))
     np.testing.assert_array_equal(returns, [1, 0, 0] if expected else [0, 1, 1])
-    q = learning.suited(world, networks, curve, view(), theta, jr.key(0))
+    q, told = learning.suited(world, networks, curve, view(), theta, jr.key(0))
+    np.testing.assert_array_equal(told.theta_s, theta.theta_s)
     assert int(jnp.argmax(q(jnp.zeros(view().size)))) == expected
+
+
+def test_a_network_may_be_told_a_kinder_theta():
+    """At -0.5 the second lever pays; this network pulls it only where it is told more than -0.45."""
+    n = view().size
+    weight = jnp.zeros((N_ACTIONS, n)).at[1, n - 1].set(1.0)  # theta_s stands last
+    q = eqx.tree_at(lambda q: (q.layers[0].weight, q.layers[0].bias), constant(0.0, 0.0), (weight, jnp.array([0.0, 0.45])))
+    theta = Theta(jnp.array([-0.5]), jnp.zeros(1))
+    world: Any = Dream()
+    one = jax.tree.map(lambda x: x[None], q)
+    _, told = learning.suited(world, one, jnp.array([0.0]), view(), theta, jr.key(0))
+    np.testing.assert_allclose(told.theta_s, [-0.4])
 
 
 def test_of_networks_alike_the_one_that_scored_best_is_taken():
@@ -319,5 +335,5 @@ def test_of_networks_alike_the_one_that_scored_best_is_taken():
     networks = jax.tree.map(lambda *x: jnp.stack(x), *marked)
     theta = Theta(jnp.array([0.5]), jnp.zeros(1))
     world: Any = Dream()
-    q = learning.suited(world, networks, jnp.array([0.1, 0.7, 0.4]), view(), theta, jr.key(0))
+    q, _ = learning.suited(world, networks, jnp.array([0.1, 0.7, 0.4]), view(), theta, jr.key(0))
     assert float(q.layers[0].bias[0]) == 2.0

@@ -83,3 +83,10 @@ def test_colours_hold_on_both_pages(summary, background):
     for colour in figures.PALETTE:
         low, high = sorted((luminance(colour), luminance(background)))
         assert high / low >= 3, colour
+
+
+def test_a_method_looks_the_same_in_every_figure_and_strangers_differ_from_all():
+    assert figures.looks(["oracle", "adarl"])["adarl"] == figures.looks(["adarl"])["adarl"]
+    some = figures.looks(["mine", "adarl_plus", "yours", "oracle"])
+    assert len(set(some.values())) == 4
+    assert len(figures.looks([f"m{i}" for i in range(20)])) == 20
