@@ -31,7 +31,7 @@ def main() -> None:
     agent = adarl.fit(chosen, seed=0, config=Config(seeds=1, policy=moment))
     found = {}
     for target, point in chosen.targets.items():
-        env, seconds = gym.make("adarl/CartPole-v0", **point), []
+        env, seconds = gym.make("adarl/CartPole-v0", gravity=point["gravity"]), []
         for draw in range(DRAWS + 1):
             begun = time.perf_counter()
             here = agent.adapt(env, samples=50, seed=draw)
