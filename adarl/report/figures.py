@@ -40,8 +40,9 @@ def looks(methods: Iterable[str]) -> dict[str, int]:
     """The place of every method in the palette: its own if it has one, else one that is free here."""
     methods = list(dict.fromkeys(methods))
     own = {method: METHODS.index(method) for method in methods if method in METHODS}
-    free = cycle(sorted(set(range(len(METHODS))) - set(own.values())) or range(len(METHODS)))
-    return {method: own[method] if method in own else next(free) for method in methods}
+    free = sorted(set(range(len(METHODS))) - set(own.values()), key=lambda i: METHODS[i])  # that of others comes first
+    strangers = cycle(free or range(len(METHODS)))
+    return {method: own[method] if method in own else next(strangers) for method in methods}
 
 
 def theta(summary: Summary) -> go.Figure:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from adarl.evaluate.scores import ORACLE
 from adarl.report.typeset import EMPTY, Sheet, Text
 from adarl.report.words import method_name, number
 
 Curves = Mapping[str, Mapping[str, Any]]
-"""Of one family, by method: `steps` in the sources and, for every seed, the `score` there."""
+"""Of one family, by method: `updates`, `steps` in the sources and, for every seed, the `score` there."""
 ENOUGH = 0.95
 TITLE = f"Steps in the sources to {ENOUGH:.0%} of the ceiling"
 
@@ -36,17 +37,24 @@ class Speed(NamedTuple):
 
 def speeds(curves: Curves) -> dict[str, Speed]:
     """By method. The ceiling is the highest mean over seeds that any of them had; the oracle is not trained there."""
-    methods = [method for method in curves if method != ORACLE]
-    scores = {method: np.asarray(curves[method]["score"], float) for method in methods}
-    if not methods:
-        return {}
-    ceiling = max(float(values.mean(0).max()) for values in scores.values())
+    scores = {method: filled(curve) for method, curve in curves.items() if method != ORACLE and "steps" in curve}
+    scores = {method: values for method, values in scores.items() if np.isfinite(values).any()}
+    there = [values[:, np.isfinite(values).any(0)] for values in scores.values()]
+    ceiling = max((float(np.nanmean(values, axis=0).max()) for values in there), default=np.nan)
     found = {}
     for method, values in scores.items():
         enough = values >= ENOUGH * ceiling
         steps = np.asarray(curves[method]["steps"], float)[enough.argmax(1)]
         found[method] = Speed(np.where(enough.any(1), steps, np.inf), ceiling)
     return found
+
+
+def filled(curve: Mapping[str, Any]) -> Float[np.ndarray, "seed evaluation"]:
+    """The scores of a curve; seeds that end early, and scores that are none, are filled with NaN."""
+    scores = np.full((len(curve["score"]), len(curve["updates"])), np.nan)
+    for seed, values in enumerate(curve["score"]):
+        scores[seed, : len(values)] = [np.nan if value is None else value for value in values]
+    return scores
 
 
 def sheet(families: Mapping[str, Curves], methods: tuple[str, ...]) -> Sheet:

@@ -82,15 +82,9 @@ def _images(name: str, figure: plots.Figure) -> Iterator[tuple[str, bytes]]:
 
 
 def _curves(summary: Summary) -> dict[str, plots.Curve]:
-    """The learning curves with a score somewhere; seeds that end early, and scores that are none, are filled with NaN."""
-    found = {}
-    for method, curve in summary["curves"].items():
-        scores = np.full((len(curve["score"]), len(curve["updates"])), np.nan)
-        for seed, values in enumerate(curve["score"]):
-            scores[seed, : len(values)] = [np.nan if value is None else value for value in values]
-        if np.isfinite(scores).any():
-            found[method] = (curve["updates"], scores)
-    return found
+    """The learning curves with a score somewhere."""
+    found = {method: (curve["updates"], learning.filled(curve)) for method, curve in summary["curves"].items()}
+    return {method: curve for method, curve in found.items() if np.isfinite(curve[1]).any()}
 
 
 def whole(path: Path, content: bytes) -> Path:

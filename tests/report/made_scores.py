@@ -49,6 +49,7 @@ def summary() -> dict:
         "s_min": dict.fromkeys(states, True),
         "theta_min": {"theta_s_1": True, "theta_s_2": True, "theta_r_1": False},
         "curves": {
-            m: {"updates": [1000, 2000, 3000], "score": [[1.0, 2.0 + i, 3.0], [2.0, None]]} for i, m in enumerate(SHARE)
+            m: {"updates": [1000, 2000, 3000], "steps": [1, 2, 3], "score": [[1.0, 2.0 + i, 3.0], [2.0, None]]}
+            for i, m in enumerate(SHARE)
         },
     }

@@ -5,9 +5,21 @@ import numpy as np
 from adarl.report import learning, typeset
 
 CURVES = {
-    "oracle": {"steps": [10, 20], "score": [[900.0, 900.0]]},  # not trained in the sources: no ceiling of theirs
-    "adarl": {"steps": [10_000, 20_000, 30_000], "score": [[0.0, 96.0, 100.0], [95.0, 50.0, 100.0], [0.0, 0.0, 100.0]]},
-    "non_t": {"steps": [10_000, 20_000, 30_000], "score": [[0.0, 94.0, 94.9], [0.0, 0.0, 10.0], [0.0, 95.0, 0.0]]},
+    "oracle": {
+        "updates": [1, 2],
+        "steps": [10, 20],
+        "score": [[900.0, 900.0]],
+    },  # not trained in the sources: no ceiling of theirs
+    "adarl": {
+        "updates": [1, 2, 3],
+        "steps": [10_000, 20_000, 30_000],
+        "score": [[0.0, 96.0, 100.0], [95.0, 50.0, 100.0], [0.0, 0.0, 100.0]],
+    },
+    "non_t": {
+        "updates": [1, 2, 3],
+        "steps": [10_000, 20_000, 30_000],
+        "score": [[0.0, 94.0, 94.9], [0.0, 0.0, 10.0], [0.0, 95.0, 0.0]],
+    },
 }
 
 
@@ -36,5 +48,11 @@ def test_the_figures_behind_it_name_every_seed():
     assert lines[0] == ["gravity", "adarl", 0, 20_000] and lines[3] == ["gravity", "non_t", 0, ""] and len(lines) == 6
 
 
+def test_a_seed_that_ends_early_is_judged_by_what_it_has():
+    curve = {"updates": [1, 2], "steps": [10, 20], "score": [[100.0, None], [50.0], [0.0, 100.0]]}
+    np.testing.assert_array_equal(learning.speeds({"adarl": curve})["adarl"].steps, [10, np.inf, 20])
+
+
 def test_nothing_is_said_of_no_curves():
+    assert learning.speeds({"adarl": {"updates": [1], "steps": [1], "score": [[None]]}}) == {}
     assert learning.speeds({}) == {} and learning.speeds({"oracle": CURVES["oracle"]}) == {}

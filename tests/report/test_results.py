@@ -23,6 +23,7 @@ def test_everything_is_written_and_the_same_again(tmp_path: Path):
     expected = {f"table-20{end}" for end in (".md", ".tex", ".csv", "-aggregates.csv", "-comparisons.csv")}
     figures = ["intervals-20", "profiles-20", *(f"{kind}-cartpole-gravity-mass" for kind in ("theta", "graph", "curves"))]
     expected |= {f"figures/{name}.{end}" for name in figures for end in ("png", "svg")}
+    expected |= {f"learning.{end}" for end in ("md", "tex", "csv")}
     assert names(tmp_path / "once") == expected
     for name in expected:
         content = (tmp_path / "once" / name).read_bytes()
