@@ -18,8 +18,8 @@ from adarl.adapt import Estimate, estimate
 from adarl.model import fit
 from adarl.model.world import WorldModel
 from adarl.network import Network
+from adarl.policy.foresee import suited
 from adarl.policy.imagine import Imagined
-from adarl.policy.learn import suited
 from adarl.policy.view import View
 from adarl.run import checkpoint
 from adarl.types import AdarlError, Theta, Transition
@@ -32,14 +32,14 @@ class Agent(eqx.Module):
     networks: Network
     """Those that it may act by, along a first axis."""
     score: Float[Array, " network"]
-    """On the sources."""
+    """Their merit in training."""
     starts: Float[Array, "start state"]
     """Where episodes usually begin."""
     view: View
 
     @property
     def q(self) -> Network:
-        """The network that did best on the sources."""
+        """The network that did best in training."""
         return jax.tree.map(lambda x: x[jnp.argmax(self.score)], self.networks)
 
     def suited(self, theta: Theta) -> tuple[Network, Theta]:

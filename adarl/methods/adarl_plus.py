@@ -17,7 +17,8 @@ from adarl.agent import Agent
 from adarl.methods.adarl import AdaRL
 from adarl.methods.method import Lesson, Policy, Trained
 from adarl.model.world import WorldModel
-from adarl.policy.learn import LearnState, suited
+from adarl.policy.foresee import suited
+from adarl.policy.learn import LearnState
 from adarl.types import Episodes
 
 STARTS = 64  # that an agent remembers, to look ahead from

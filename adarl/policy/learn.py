@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from adarl.domains.functional import Factors, Functional
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
+from adarl.policy.foresee import episode
 from adarl.policy.imagine import Imagined
 from adarl.policy.replay import Experience
 from adarl.policy.view import View
@@ -56,9 +57,6 @@ class PolicyConfig:
 
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
-ALIKE = 0.01  # share of a return by which networks must differ to be told apart in a few imagined episodes
-FORESEEN, FORESEEN_STEPS = 10, 1000  # episodes, and their steps, by which a network is chosen for one theta
-TELLINGS = (1.0, 0.8)  # what it may be told: that theta, or one nearer to the middle of the sources
 
 
 class Algorithm(Protocol):
@@ -274,7 +272,7 @@ def score_on_sources(q: Any, told: Theta, sources: Sources, view: View, config: 
     def one(key, theta, factors, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: domain.step(k, s, a, factors)  # noqa: E731
-        return _episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config.evaluate_steps, key_steps)
+        return episode(q, view, theta, domain.reset(key_reset, factors, wide), step, config.evaluate_steps, key_steps)
 
     theta, factors = jax.tree.map(lambda x: x[domains], (told, sources.factors))
     wide = jnp.arange(len(domains)) % copies < copies // 2
@@ -291,52 +289,11 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     def one(key, theta, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
-        return _episode(q, view, theta, world.reset(key_reset, theta, wide), step, config.evaluate_steps, key_steps)
+        return episode(q, view, theta, world.reset(key_reset, theta, wide), step, config.evaluate_steps, key_steps)
 
     thetas = jax.tree.map(lambda t: jnp.repeat(t, copies, axis=0), outermost)
     n = thetas.theta_s.shape[0]
     return jax.vmap(one)(jr.split(key, n), thetas, jnp.arange(n) % copies < copies // 2).mean()
-
-
-def foresee(
-    world: Imagined, networks: Any, view: View, theta: Theta, told: Theta, key: PRNGKeyArray
-) -> Float[Array, " network"]:
-    """Mean return by the model that each of several networks would have at `theta` if it were told `told`; usual starts."""
-    key_start, key_steps = jr.split(key)
-
-    def one(q, key_start, key_steps):
-        step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
-        return _episode(q, view, told, world.reset(key_start, theta, jnp.bool_(False)), step, FORESEEN_STEPS, key_steps)
-
-    over_starts = jax.vmap(one, in_axes=(None, 0, 0))
-    keys = jr.split(key_start, FORESEEN), jr.split(key_steps, FORESEEN)
-    return eqx.filter_vmap(lambda q: over_starts(q, *keys).mean())(networks)
-
-
-def suited(
-    world: Imagined, networks: Any, merit: Float[Array, " network"], view: View, theta: Theta, key: PRNGKeyArray
-) -> tuple[Any, Theta]:
-    """The network that does best by the model where theta is known, and what to tell it.
-
-    Where most starts are lost, one action is as bad as another and Q knows little; what it knows of a kinder domain close by
-    may serve better. Of choices alike the one with the most merit in training is taken, then the frankest.
-    """
-    tellings = jax.vmap(lambda share: world.nearer(theta, share))(jnp.asarray(TELLINGS))
-    returns = jax.vmap(lambda told: foresee(world, networks, view, theta, told, key))(tellings)
-    alike = returns >= returns.max() - ALIKE * jnp.abs(returns.max())
-    telling, network = jnp.divmod(jnp.argmax(jnp.where(alike, merit, -jnp.inf)), merit.shape[0])
-    return jax.tree.map(lambda x: x[network], networks), jax.tree.map(lambda x: x[telling], tellings)
-
-
-def _episode(q, view: View, theta: Theta, start, step, n_steps: int, key: PRNGKeyArray) -> Array:
-    def move(carry, key):
-        s, alive, total = carry
-        answer = step(key, s, jnp.argmax(q(view(s, theta))))
-        return (answer.s, alive & ~answer.ended, total + jnp.where(alive, answer.r, 0.0)), None
-
-    carry = (start, jnp.bool_(True), jnp.float32(0.0))
-    (_, _, total), _ = jax.lax.scan(move, carry, jr.split(key, n_steps))
-    return total
 
 
 @eqx.filter_jit

@@ -25,11 +25,6 @@ class Speed(NamedTuple):
     steps: np.ndarray
     ceiling: float
 
-    @property
-    def arrived(self) -> int:
-        """Seeds."""
-        return int(np.isfinite(self.steps).sum())
-
     def quantile(self, share: float) -> float:
         """Of the steps: one that some seed needed."""
         return float(np.quantile(self.steps, share, method="inverted_cdf"))

@@ -17,6 +17,7 @@ from adarl.domains.functional import Functional
 from adarl.network import Network
 from adarl.policy import learn as learning
 from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
+from adarl.policy.foresee import foresee, suited
 from adarl.policy.learn import LearnState, PolicyConfig, Sources, learn
 from adarl.policy.view import View
 from adarl.types import Compact, Step, Theta
@@ -311,9 +312,9 @@ def test_the_network_that_suits_a_theta_is_found_by_imagination(theta_s: float, 
     theta = Theta(jnp.array([theta_s]), jnp.zeros(1))
     curve = jnp.array([0.1, 0.5, 0.9])
     world: Any = Dream()
-    returns = learning.foresee(world, networks, view(), theta, theta, jr.key(0))
+    returns = foresee(world, networks, view(), theta, theta, jr.key(0))
     np.testing.assert_array_equal(returns, [1, 0, 0] if expected else [0, 1, 1])
-    q, told = learning.suited(world, networks, curve, view(), theta, jr.key(0))
+    q, told = suited(world, networks, curve, view(), theta, jr.key(0))
     np.testing.assert_array_equal(told.theta_s, theta.theta_s)
     assert int(jnp.argmax(q(jnp.zeros(view().size)))) == expected
 
@@ -326,7 +327,7 @@ def test_a_network_may_be_told_a_kinder_theta():
     theta = Theta(jnp.array([-0.5]), jnp.zeros(1))
     world: Any = Dream()
     one = jax.tree.map(lambda x: x[None], q)
-    _, told = learning.suited(world, one, jnp.array([0.0]), view(), theta, jr.key(0))
+    _, told = suited(world, one, jnp.array([0.0]), view(), theta, jr.key(0))
     np.testing.assert_allclose(told.theta_s, [-0.4])
 
 
@@ -335,5 +336,5 @@ def test_of_networks_alike_the_one_that_scored_best_is_taken():
     networks = jax.tree.map(lambda *x: jnp.stack(x), *marked)
     theta = Theta(jnp.array([0.5]), jnp.zeros(1))
     world: Any = Dream()
-    q, _ = learning.suited(world, networks, jnp.array([0.1, 0.7, 0.4]), view(), theta, jr.key(0))
+    q, _ = suited(world, networks, jnp.array([0.1, 0.7, 0.4]), view(), theta, jr.key(0))
     assert float(q.layers[0].bias[0]) == 2.0

@@ -60,17 +60,18 @@ if __name__ == "__main__":
     (tmp_path / "script.py").write_text(script)
     parent = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], cwd=Path(__file__).parents[2])
     pid = tmp_path / "pid"
-    wait_for(lambda: pid.exists() and pid.read_text())
+    assert comes_true(lambda: pid.exists() and pid.read_text()), "The worker never began."
+    assert is_alive(int(pid.read_text()))
     parent.kill()
     parent.wait()
-    wait_for(lambda: not is_alive(int(pid.read_text())))
+    assert comes_true(lambda: not is_alive(int(pid.read_text()))), "The worker goes on without its parent."
 
 
-def wait_for(condition, seconds: float = 60.0) -> None:
+def comes_true(condition, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
+    while not condition() and time.monotonic() < end:
         time.sleep(0.1)
+    return bool(condition())
 
 
 def is_alive(pid: int) -> bool:
