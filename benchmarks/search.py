@@ -24,7 +24,13 @@ from adarl.run.directory import RunDirectory
 
 FAMILIES = ("cartpole-motor", "cartpole-gravity")
 GRIDS: dict[str, list[dict[str, Any]]] = {
-    "cavia": [{"rate": 1.0, "batch": 32}, {"rate": 1.0}, {"rate": 3.0}, {"rate": 1.0, "context": 5}],
+    "cavia": [
+        {"rate": 1.0},
+        {"rate": 3.0},
+        {"rate": 10.0},
+        {"rate": 3.0, "batch": 128},
+        {"rate": 1.0, "steps": 2, "batch": 128},
+    ],
     "pearl": [{"price": 1e-5}, {"price": 1e-4}, {"price": 1e-3}, {"price": 1e-4, "context": 5}],
 }
 SEEDS, UPDATES = 4, 6000

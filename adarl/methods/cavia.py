@@ -31,11 +31,11 @@ class CaviaConfig:
 
     context: int = 2
     """Dimensions of phi."""
-    steps: int = 2
+    steps: int = 1
     """Down the loss."""
-    rate: float = 1.0
+    rate: float = 3.0
     """Of such a step."""
-    batch: int = 128
+    batch: int = 64
     """Random steps of a source by which phi is found in training."""
 
 

@@ -14,7 +14,7 @@ from adarl.types import Theta
 Rows = TypeVar("Rows")
 
 RECORDED = 2000  # random steps of every source, to find contexts by in training
-TASKS = 8  # sources in one update; all of them where there are fewer
+TASKS = 6  # sources in one update; all of them where there are fewer
 
 
 def as_theta(context: Float[Array, "*domain context"]) -> Theta:

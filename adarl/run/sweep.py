@@ -6,14 +6,15 @@ leaves its work in a run directory, so a sweep that was killed continues when it
 
 import multiprocessing
 import os
-import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import traceback
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-LOOK = 0.5  # seconds between two looks at what the jobs told
+from adarl.types import AdarlError
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,6 @@ class Told:
     share: float
 
 
-class Teller:
-    """`Progress` for a job in another process."""
-
-    def __init__(self, told: Any, job: int):
-        self._told, self._job = told, job
-
-    def __enter__(self) -> "Teller":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def stage(self, name: str, total: int) -> Callable[[int], None]:
-        """A new stage; call the answer with how much is done."""
-        return lambda done: self._told.put(Told(self._job, name, done / max(total, 1)))
-
-
 @dataclass(frozen=True)
 class Finished:
     """A job's end: its answer, or the error that ended it."""
@@ -51,38 +35,74 @@ class Finished:
     error: BaseException | None
 
 
+class Teller:
+    """`Progress` for a job in another process."""
+
+    def __init__(self, pipe: Connection, job: int):
+        self._pipe, self._job = pipe, job
+
+    def __enter__(self) -> "Teller":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def stage(self, name: str, total: int) -> Callable[[int], None]:
+        """A new stage; call the answer with how much is done."""
+        return lambda done: self._pipe.send(Told(self._job, name, done / max(total, 1)))
+
+
 def sweep(
     work: Callable[..., Any], jobs: Sequence[tuple], workers: int, hear: Callable[[Told], None] = lambda told: None
-) -> Iterator[Finished]:
+) -> Generator[Finished, None, None]:
     """`work(*job, teller)` for every job. A job that fails does not stop the others."""
+    waiting, places = list(enumerate(jobs)), _places(workers)
+    running: dict[Any, tuple[int, Any, set[int]]] = {}
+    try:
+        while waiting or running:
+            while waiting and places:
+                (i, job), place = waiting.pop(0), places.pop(0)
+                pipe, process = _start(work, i, job, place)
+                running[pipe] = i, process, place
+            for pipe in wait(list(running)):
+                i, process, place = running[pipe]
+                said = _hear(pipe, i, process)
+                if isinstance(said, Told):
+                    hear(said)
+                    continue
+                process.join()
+                places.append(place)
+                del running[pipe]
+                yield said
+    finally:
+        for _, process, _ in running.values():
+            process.terminate()
+            process.join()
+
+
+def _places(workers: int) -> list[set[int]]:
+    """The cores of each worker: processes that share two get a third less done. Empty where the system cannot say."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return [set(cores[k::workers]) for k in range(workers)]
+
+
+def _start(work: Callable[..., Any], i: int, job: tuple, place: set[int]) -> tuple[Any, Any]:
     context = multiprocessing.get_context("spawn")
-    # Each process computes on its own cores: processes that share two get a third less done.
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(theirs, place, work, i, job))
+    with _one_device():
+        process.start()
+    theirs.close()
+    return ours, process
+
+
+@contextmanager
+def _one_device() -> Iterator[None]:
+    """A process that starts here computes on one device. It must know before it imports JAX."""
     before = os.environ.get("JAX_NUM_CPU_DEVICES")
     os.environ["JAX_NUM_CPU_DEVICES"] = "1"
     try:
-        with (
-            context.Manager() as manager,
-            ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool,
-        ):
-            told, places = manager.Queue(), manager.Queue()
-            for place in _places(workers):
-                places.put(place)
-            running: dict[Future, int] = {
-                pool.submit(_in_place, places, work, *job, Teller(told, i)): i for i, job in enumerate(jobs)
-            }
-            try:
-                while running:
-                    done, _ = wait(running, timeout=LOOK, return_when=FIRST_COMPLETED)
-                    for heard in _drain(told):
-                        hear(heard)
-                    for future in done:
-                        error = future.exception()
-                        yield Finished(running.pop(future), None if error else future.result(), error)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in multiprocessing.active_children():
-                    process.terminate()
-                raise
+        yield
     finally:
         if before is None:
             del os.environ["JAX_NUM_CPU_DEVICES"]
@@ -90,22 +110,27 @@ def sweep(
             os.environ["JAX_NUM_CPU_DEVICES"] = before
 
 
-def _places(workers: int) -> list[set[int]]:
-    """The cores of each worker; empty where the system cannot say."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return [set(cores[k::workers]) for k in range(workers)]
-
-
-def _in_place(places: Any, work: Callable[..., Any], *job: Any) -> Any:
-    """`work(*job)` on cores that no other worker has, and not without the process that asked for it."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    place = places.get()
+def _hear(pipe: Any, i: int, process: Any) -> Told | Finished:
     try:
-        if place:
-            os.sched_setaffinity(0, place)
-        return work(*job)
-    finally:
-        places.put(place)
+        return pipe.recv()
+    except EOFError:
+        process.join()
+        words = f"its process ended with status {process.exitcode}, perhaps for want of memory; the same command continues"
+        return Finished(i, None, AdarlError(words + "."))
+
+
+def _work(pipe: Connection, place: set[int], work: Callable[..., Any], i: int, job: tuple) -> None:
+    """A job in its own process, on its own cores."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if place:
+        os.sched_setaffinity(0, place)
+    try:
+        answer = work(*job, Teller(pipe, i))
+    except BaseException as error:
+        error.add_note(traceback.format_exc())
+        pipe.send(Finished(i, None, error))
+    else:
+        pipe.send(Finished(i, answer, None))
 
 
 def _end_with_parent() -> None:
@@ -114,11 +139,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _drain(told: Any) -> Iterator[Told]:
-    while True:
-        try:
-            yield told.get_nowait()
-        except queue.Empty:
-            return

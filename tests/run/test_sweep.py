@@ -1,6 +1,7 @@
 """Jobs in processes of their own: answers, what they tell meanwhile, and failures that stop nobody else."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,26 @@ def test_every_job_ends_and_tells(monkeypatch):
     assert isinstance(ends[1].error, AdarlError) and "no root" in str(ends[1].error) and ends[1].answer is None
     assert {told.job for told in heard} == {0, 1, 2} and all(told.share == 0.5 for told in heard)
     assert "JAX_NUM_CPU_DEVICES" not in os.environ
+
+
+def die(seconds: float, teller) -> None:
+    if seconds == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(seconds)
+
+
+def test_a_process_that_was_killed_is_named_and_the_others_go_on():
+    ends = {end.job: end for end in sweep(die, [(0.0,), (0.1,)], 1)}
+    assert isinstance(ends[0].error, AdarlError) and "status -9" in str(ends[0].error)
+    assert ends[1].error is None
+
+
+def test_who_listens_no_longer_stops_the_work():
+    begun = time.monotonic()
+    sweeping = sweep(die, [(0.1,), (300.0,)], 2)
+    assert next(sweeping).job == 0
+    sweeping.close()
+    assert time.monotonic() - begun < 200
 
 
 def cores(_: int, teller) -> list[int]:
@@ -61,10 +82,12 @@ if __name__ == "__main__":
     parent = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], cwd=Path(__file__).parents[2])
     pid = tmp_path / "pid"
     assert comes_true(lambda: pid.exists() and pid.read_text()), "The worker never began."
-    assert is_alive(int(pid.read_text()))
+    listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    children = {int(pid.read_text()), *(map(int, listed.read_text().split()) if listed.exists() else ())}
+    assert all(map(is_alive, children))
     parent.kill()
     parent.wait()
-    assert comes_true(lambda: not is_alive(int(pid.read_text()))), "The worker goes on without its parent."
+    assert comes_true(lambda: not any(map(is_alive, children))), "Somebody goes on without the parent."
 
 
 def comes_true(condition, seconds: float = 60.0) -> bool:
