@@ -5,7 +5,7 @@ domains -> collect -> locate -> model -> graph -> policy -> adapt -> evaluate ->
                                 Theta)   theta_min) theta_min)) a target)
 
 family = adarl.family("cartpole-gravity")
-agent  = adarl.fit(family, seed=0)            # collect, model, graph, policy
+agent  = adarl.fit(family, seed=0)            # collect, locate, model, graph, policy
 here   = agent.adapt(env, samples=50)         # theta of this env; no policy optimisation
 action = here.act(observation)
 """

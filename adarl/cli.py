@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
+import jax.random as jr
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 import adarl
-from adarl import bench
+from adarl import bench, stages
 from adarl.config import METHODS, Config, Method
 from adarl.domains.family import families, family, unknown
 from adarl.experiment import run
+from adarl.locate import changes, logs, structure
+from adarl.locate.structure import LocateConfig
 from adarl.progress import Progress
-from adarl.report import page
-from adarl.report.words import method_name, samples_name
+from adarl.report import page, where
+from adarl.report.words import listed, method_name, samples_name
 from adarl.run.directory import RunDirectory
 from adarl.run.sweep import Told
 from adarl.types import AdarlError
@@ -42,6 +45,21 @@ class Run:
 @dataclass(frozen=True)
 class Families:
     """List the families with their sources and targets."""
+
+
+@dataclass(frozen=True)
+class Locate:
+    """Tell from data alone what changed between domains: which dynamics, the reward, or what is observed."""
+
+    family: Annotated[str, tyro.conf.Positional] = ""
+    """A name from `adarl families`: its sources are recorded with random actions. Not needed with --data."""
+    data: tuple[str, ...] = ()
+    """Logged steps instead: one npz file (layout: `adarl.locate.logs`), or Minari datasets, one a domain."""
+    out: Path | None = None
+    """Folder of locate.json and the figure; runs/locate-FAMILY unless given."""
+    seed: int = 0
+    """Of the recordings, of which rows are looked at, and of random features."""
+    tests: LocateConfig = field(default_factory=LocateConfig)
 
 
 @dataclass(frozen=True)
@@ -156,6 +174,53 @@ def do_families(command: Families) -> None:
     console.print(table)
 
 
+def do_locate(command: Locate) -> None:
+    """`adarl locate`."""
+    if bool(command.family) == bool(command.data):
+        raise AdarlError("Name a family, or give files with --data: one of the two.")
+    log = logs.read(command.data) if command.data else None
+    for note in log.notes() if log else ():
+        console.print(note)
+    if log is not None and log.is_seen_as_images:
+        found = where.seen(changes.locate(log.o, log.a, log.r, log.k, log.trial, seed=command.seed))
+    else:
+        steps, names = (log.steps(), log.names) if log else _recorded(command)
+        found = where.located(structure.find(steps, command.tests, command.seed), names)
+    out = command.out or Path("runs") / f"locate-{command.family or Path(command.data[0]).stem}"
+    try:
+        made = where.write(found, out)
+    except OSError as error:
+        raise AdarlError(f"Cannot write to {out}: {error.strerror}.") from error
+    _print_located(found)
+    console.print(f"\n{listed([str(path) for path in made])}", soft_wrap=True)
+
+
+def _recorded(command: Locate) -> tuple[structure.Steps, tuple[str, ...]]:
+    chosen = family(command.family)
+    config = Config(seed=command.seed)
+    progress = Progress(quiet=not console.is_terminal)
+    with progress:
+        episodes = stages.record(chosen, chosen.sources, config, jr.key(command.seed), progress)
+    return structure.steps_of(episodes), chosen.domain.state_names
+
+
+def _print_located(found: dict[str, Any]) -> None:
+    console.print(f"\n[bold]{found['words']}[/bold]\n")
+    if "case" in found:
+        console.print(f"Case {found['case']}; the model must carry {listed(found['theta']) or 'no theta'}.")
+        table = Table("tested", "p", box=None)
+        for name, p in found["p_observation"].items():
+            table.add_row(f"{name} against the domain", f"{p:.2g}")
+        p = found["p_action"]
+        table.add_row("action against the domain, given the reward", "–" if p is None else f"{p:.2g}")
+    else:
+        table = Table("from", "to", "p", "edge", "in half the data", box=None)
+        for edge in found["edges"]:
+            stable = f"{edge['prob']:.0%}"
+            table.add_row(edge["source"], edge["target"], f"{edge['p']:.2g}", "yes" if edge["hard"] else "", stable)
+    console.print(table)
+
+
 def do_adapt(command: Adapt) -> None:
     """`adarl adapt`."""
     source = RunDirectory.open_existing(command.run)
@@ -263,6 +328,7 @@ def _number(text: str) -> float:
 COMMANDS: dict[type, Callable[[Any], None]] = {
     Run: do_run,
     Families: do_families,
+    Locate: do_locate,
     Adapt: do_adapt,
     Report: do_report,
     Show: do_show,
@@ -271,6 +337,7 @@ COMMANDS: dict[type, Callable[[Any], None]] = {
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Families, tyro.conf.subcommand("families")]
+    | Annotated[Locate, tyro.conf.subcommand("locate")]
     | Annotated[Adapt, tyro.conf.subcommand("adapt")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Show, tyro.conf.subcommand("show")]

@@ -34,7 +34,11 @@ class CollectConfig:
     """Share of the trials that start from states spread over the reachable ones, where the simulator can do that."""
 
     persist: float = 0.0
-    """Chance that an action is repeated: shoves reach places that nudges never see, such as the top of a hill."""
+    """Chance that a random action is repeated: shoves reach places that nudges never see, such as the top of a hill."""
+
+    again: int = 0
+    """Times that Gymnasium environments are recorded again, by a policy learned meanwhile: for goals that random actions
+    seldom meet. A model that never saw a goal imagines none."""
 
 
 @functools.cache

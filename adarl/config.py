@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from adarl.collect import CollectConfig
 from adarl.domains.family import Family, families, unknown
 from adarl.domains.host import Host
+from adarl.locate.structure import LocateConfig
 from adarl.methods.cavia import CaviaConfig
 from adarl.methods.pearl import PearlConfig
 from adarl.model.fit import ModelConfig
@@ -19,6 +20,7 @@ from adarl.types import AdarlError
 
 Method = Literal["oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl", "adarl_plus"]
 METHODS: tuple[Method, ...] = get_args(Method)
+Structure = Literal["learned", "tests", "both"]
 WITH_MODEL = ("adarl_star", "adarl", "adarl_plus")
 ON_HOSTS = WITH_MODEL
 """What can learn from Gymnasium environments; the others step a simulator in the middle of an update."""
@@ -42,6 +44,12 @@ class Config:
     """Steps at which an evaluation episode is cut."""
     collect: CollectConfig = field(default_factory=CollectConfig)
     """Recordings of the sources."""
+    locate: Literal["on", "off"] = "on"
+    """Whether tests of independence say, before the model is estimated, what changed; theta is sized by that."""
+    structure: Structure = "learned"
+    """Whose edges the model has: those it learns, those of the tests, or of the latter those it finds worth their price."""
+    tests: LocateConfig = field(default_factory=LocateConfig)
+    """Tests of independence."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The world model."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
@@ -74,13 +82,17 @@ def resolve(family: Family, config: Config) -> Config:
     for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
+    if config.collect.again and not isinstance(family.domain, Host):
+        raise AdarlError(
+            f"collect.again is {config.collect.again}; it is for Gymnasium environments, {family.name!r} is none."
+        )
     if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):
         raise AdarlError(f"capacity is {config.policy.capacity}; room for two transitions an environment is needed.")
     if config.policy.learner.updates % config.policy.evaluate_every:
         every = config.policy.evaluate_every
         raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")
-    if config.model.theta_s == 0:
-        config = replace(config, model=replace(config.model, theta_s=len(family.factors)))
+    if config.structure != "learned" and config.locate == "off":
+        raise AdarlError(f"structure is {config.structure!r}, but locate is 'off': there are no tests to take edges from.")
     if config.policy.learner.discount == 0:
         learner = replace(config.policy.learner, discount=family.discount)
         config = replace(config, policy=replace(config.policy, learner=learner))

@@ -20,6 +20,7 @@ from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.host import Host
+from adarl.locate.structure import Structure
 from adarl.methods.method import Method, Policy
 from adarl.model.world import WorldModel
 from adarl.policy.learn import n_environments
@@ -27,6 +28,7 @@ from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.report import page
 from adarl.report.summary import Summary, summarise
+from adarl.report.where import located
 from adarl.run.directory import RunDirectory
 from adarl.types import AdarlError
 
@@ -50,6 +52,8 @@ class Compared:
     policies: dict[tuple[str, str, str], Policy]
     scores: list[dict[str, Any]]
     curves: dict[str, Any]
+    structure: Structure | None
+    """What tests say of the sources."""
 
     def known(self, method: str) -> dict[str, Estimate]:
         """What a method knows of the targets, by target and samples."""
@@ -65,15 +69,28 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         lambda _: stages.record(family, family.sources, config, key_collect, progress),
         lambda: stages.episodes_like(family, config),
     )
+    for i in range(config.collect.again):
+        key_again = jr.fold_in(key_collect, i + 1)
+        episodes = run.stage(
+            f"collect_{i + 1}",
+            lambda _, so_far=episodes, key=key_again: stages.record_again(family, so_far, config, key, progress),
+            lambda i=i: stages.episodes_like(family, config, i + 2),
+        )
     lesson = stages.lesson_of(family, episodes, config)
+    structure = None
+    if config.locate == "on" and set(config.methods) & set(WITH_MODEL):
+        told: Any = run.stage_json("locate", lambda _: stages.locate(family, episodes, config, progress))
+        structure = None if "why_not" in told else Structure(**{name: np.array(value) for name, value in told.items()})
     models: dict[str, WorldModel] = {}
-    for name, plan in stages.models_of(config).items():
+    for name, plan in stages.models_of(config, stages.sized(config.model, family, structure)).items():
+        bounds = stages.bounds_of(structure, plan, config.structure) if name == "model" else None
+        rest = (episodes, plan, bounds, key_model)
         models[name] = run.stage(
             name,
-            lambda resume, plan=plan: stages.estimate_model(family, episodes, plan, key_model, resume, progress),
+            lambda resume, rest=rest: stages.estimate_model(family, *rest, resume, progress),
             lambda plan=plan: model_like(*sizes, plan),
         )
-    found = Compared({}, {}, {}, [], {})
+    found = Compared({}, {}, {}, [], {}, structure)
     for name in config.methods:
         method = stages.method_of(name, lesson, models.get(stages.model_name(name)), config)
         trained = run.stage(
@@ -130,6 +147,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             known,
             found.curves,
             found.scores,
+            located=None if found.structure is None else located(found.structure, family.domain.state_names),
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
             animations=animations,

@@ -21,11 +21,13 @@ from adarl.domains.family import Family, Point
 from adarl.domains.host import Host
 from adarl.evaluate import bound
 from adarl.evaluate.returns import returns_over_seeds, trajectory
+from adarl.locate import structure
+from adarl.locate.structure import Structure
 from adarl.methods.adarl import AdaRL
 from adarl.methods.adarl_plus import AdaRLPlus
 from adarl.methods.adarl_star import without_masks
 from adarl.methods.cavia import CAVIA
-from adarl.methods.method import Lesson, Method, Policy
+from adarl.methods.method import Lesson, Method, Policy, Resume
 from adarl.methods.non_t import NonT
 from adarl.methods.oracle import Oracle
 from adarl.methods.pearl import PEARL
@@ -35,7 +37,6 @@ from adarl.network import Network
 from adarl.policy import host as host_policy
 from adarl.policy.view import View
 from adarl.progress import Progress
-from adarl.run.directory import Resume
 from adarl.types import AdarlError, Episodes
 
 
@@ -55,8 +56,90 @@ def record(family: Family, points: tuple[Point, ...], config: Config, key, progr
     return episodes
 
 
+GUESSES = 0.3
+"""Share of random actions when a policy records."""
+
+
+class Unkept:
+    """A training that is done again from its start if it is interrupted."""
+
+    def load(self, like: Any) -> None:
+        """Nothing was kept."""
+
+    def save(self, tree: Any, *, force: bool = False) -> bool:
+        """Nothing is kept."""
+        return False
+
+    def part(self, name: str) -> "Unkept":
+        """Nor of a part."""
+        return self
+
+
+def record_again(family: Family, episodes: Episodes, config: Config, key, progress: Progress) -> Episodes:
+    """The recordings, and as many more by the policy that Algorithm 1 makes of them."""
+    host = family.domain
+    assert isinstance(host, Host)
+    key_model, key_policy, key_record = jr.split(key, 3)
+    plan, unkept = sized(config.model, family, None), Unkept()
+    model = estimate_model(family, episodes, plan, None, key_model, unkept, progress)
+    method = AdaRL(lesson_of(family, episodes, config), model)
+    bar = progress.stage("policy (to record)", config.policy.learner.updates)
+    trained = method.train(key_policy[None], unkept, bar)
+    q, n = jax.tree.map(lambda x: x[0], trained.q), len(family.sources)
+
+    def behave(rng: np.random.Generator, s: np.ndarray) -> np.ndarray:
+        theta = jax.tree.map(lambda t: t[np.arange(len(s)) % n], model.theta)  # domains take turns
+        greedy = host_policy.act(q, method.view, jnp.asarray(s), theta, jnp.float32(0.0), jr.key(0))
+        return np.where(rng.random(len(s)) < GUESSES, rng.integers(host.n_actions, size=len(s)), greedy)
+
+    seed, plan = int(jr.randint(key_record, (), 0, 2**31 - 1)), config.collect
+    more = host.record(family.sources, behave, seed, plan.trials, plan.steps)
+    return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
+
+
+def locate(family: Family, episodes: Episodes, config: Config, progress: Progress) -> dict[str, Any]:
+    """Where the sources differ, and which edges there are, by tests alone; or why they cannot say."""
+    bar = progress.stage("locate", 1)
+    try:
+        found = structure.find(structure.steps_of(episodes), config.tests, config.seed)
+    except AdarlError as error:  # too little data to test may be enough to learn from
+        if config.structure != "learned":
+            raise
+        return {"why_not": str(error)}
+    bar(1)
+    return {name: value.tolist() for name, value in vars(found).items()}
+
+
+def sized(plan: fit.ModelConfig, family: Family, found: Structure | None) -> fit.ModelConfig:
+    """Dimensions of theta where the user left them open. Tests that see no change at all may lack power: as without them."""
+    theta_s, theta_r = len(family.factors), 1
+    if found is not None and found.changes.any():
+        theta_s, theta_r = theta_s * bool(found.changes[:-1].any()), int(found.changes[-1])
+    return dataclasses.replace(
+        plan,
+        theta_s=theta_s if plan.theta_s < 0 else plan.theta_s,
+        theta_r=theta_r if plan.theta_r < 0 else plan.theta_r,
+    )
+
+
+def bounds_of(found: Structure | None, plan: fit.ModelConfig, whose: str) -> fit.Bounds | None:
+    """What tests say of the edges of a model, where they are asked. A state always carries itself on."""
+    if found is None or whose == "learned":
+        return None
+    edges = found.found.astype(float)
+    edges[:-1, : len(edges) - 1] = np.maximum(edges[:-1, : len(edges) - 1], np.eye(len(edges) - 1))
+    most = found.masks(plan.theta_s, plan.theta_r, edges)
+    return fit.Bounds(most if whose == "tests" else jax.tree.map(jnp.zeros_like, most), most)
+
+
 def estimate_model(
-    family: Family, episodes: Episodes, plan: fit.ModelConfig, key, resume: Resume, progress: Progress
+    family: Family,
+    episodes: Episodes,
+    plan: fit.ModelConfig,
+    bounds: fit.Bounds | None,
+    key,
+    resume: Resume,
+    progress: Progress,
 ) -> WorldModel:
     """Algorithm 1, line 2, second half: Eq. 1 from the recordings."""
     bar = progress.stage("model", plan.steps)
@@ -67,12 +150,12 @@ def estimate_model(
         resume.save(state)
         bar(int(state.step))
 
-    return fit.fit(episodes, family.domain.n_actions, plan, key, state=state, each=each)
+    return fit.fit(episodes, family.domain.n_actions, plan, key, bounds=bounds, state=state, each=each)
 
 
-def models_of(config: Config) -> dict[str, fit.ModelConfig]:
+def models_of(config: Config, plan: fit.ModelConfig) -> dict[str, fit.ModelConfig]:
     """The models that the methods need, with their plans."""
-    plans = {"model": config.model, "model_star": without_masks(config.model)}
+    plans = {"model": plan, "model_star": without_masks(plan)}
     needed = {model_name(method) for method in config.methods}
     return {name: plan for name, plan in plans.items() if name in needed}
 
@@ -85,7 +168,7 @@ def model_name(method: str) -> str:
 def lesson_of(family: Family, episodes: Episodes, config: Config) -> Lesson:
     """What every method is given."""
     n_wide = 0 if isinstance(family.domain, Host) else round(config.collect.wide * config.collect.trials)
-    return Lesson(family, episodes, n_wide, config.policy)
+    return Lesson(family, episodes, n_wide, config.policy, config.collect.persist)
 
 
 def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Config) -> Method:
@@ -204,8 +287,8 @@ def promise(family: Family, agent: Agent, lesson: Lesson, config: Config, key) -
         return f"Theorem 2 does not apply: {error}"
 
 
-def episodes_like(family: Family, config: Config) -> Episodes:
-    """The shape of `record`'s answer."""
-    shape = (len(family.sources), config.collect.trials, config.collect.steps)
+def episodes_like(family: Family, config: Config, rounds: int = 1) -> Episodes:
+    """The shape of `record`'s answer, or of that of `record_again`."""
+    shape = (len(family.sources), rounds * config.collect.trials, config.collect.steps)
     s = jnp.zeros((*shape[:2], shape[2] + 1, len(family.domain.state_names)))
     return Episodes(s, jnp.zeros(shape, jnp.int32), jnp.zeros(shape), jnp.zeros(shape, bool), jnp.zeros(shape, bool))

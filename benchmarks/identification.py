@@ -20,7 +20,7 @@ from adarl.graph import compact
 from adarl.model.fit import fit
 from adarl.model.world import WorldModel
 from adarl.progress import Progress
-from adarl.stages import record, target_samples
+from adarl.stages import record, sized, target_samples
 
 DRAWS = 30
 SEEDS = {"cartpole-gravity": range(10, 15), "cartpole-mass": range(10, 13), "cartpole-distracted": range(10, 13)}
@@ -36,7 +36,7 @@ def model_of(chosen: Family, seed: int) -> tuple[Config, WorldModel]:
     config = resolve(chosen, Config(seed=seed))
     key_collect, key_model, *_ = jr.split(jr.key(seed), 5)
     episodes = record(chosen, chosen.sources, config, key_collect, QUIET)
-    return config, fit(episodes, chosen.domain.n_actions, config.model, key_model)
+    return config, fit(episodes, chosen.domain.n_actions, sized(config.model, chosen, None), key_model)
 
 
 def graph_errors(chosen: Family, model: WorldModel) -> dict:

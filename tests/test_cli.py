@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TINY = """
@@ -55,6 +56,32 @@ def test_show_repeats_the_summary(finished: Path):
     shown = adarl("show", finished)
     assert shown.returncode == 0
     assert "gravity=55" in shown.stdout and "s_min" in shown.stdout
+
+
+def test_locate_tells_what_changed_before_anything_is_learned(tmp_path: Path):
+    done = adarl("locate", "cartpole-mass", "--out", tmp_path, "--tests.rows", "2000", "--tests.halves", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Between the domains the dynamics of x_dot and angle_dot changed" in said(done)
+    found = json.loads((tmp_path / "locate.json").read_text())
+    assert len(found["edges"]) == 30 and (tmp_path / "locate.png").stat().st_size > 10_000
+    for arguments in ((), ("cartpole-mass", "--data", "log.npz")):
+        refused = adarl("locate", *arguments)
+        assert refused.returncode == 2 and "one of the two" in said(refused)
+
+
+def test_locate_reads_logged_data(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    k, s = np.arange(600) % 2, rng.normal(size=(600, 2))
+    log = {"observations": s, "actions": rng.integers(0, 2, 600), "rewards": s[:, 0] + k, "domain": k}
+    np.savez(tmp_path / "log.npz", **log, next_observations=0.5 * s + rng.normal(size=s.shape))
+    done = adarl("locate", "--data", tmp_path / "log.npz", "--out", tmp_path, "--tests.halves", "0")
+    assert done.returncode == 0 and "Between the domains the reward changed" in said(done)
+    np.savez(tmp_path / "bad.npz", **{**log, "rewards": np.full(600, np.nan)})
+    refused = adarl("locate", "--data", tmp_path / "bad.npz")
+    assert (
+        refused.returncode == 2
+        and said(refused) == "adarl: rewards contain NaN or infinity; only finite numbers are accepted."
+    )
 
 
 def test_report_is_made_anew(finished: Path, tmp_path: Path):

@@ -55,6 +55,18 @@ def test_an_agent_of_ones_own_environment_adapts_and_acts(agent: Agent):
     here.reset()
 
 
+def test_what_a_policy_recorded_stands_beside_what_chance_did(own: Family):
+    config = dataclasses.replace(TINY, collect=CollectConfig(trials=3, steps=12, again=1))
+    quiet = Progress(quiet=True)
+    first = stages.record(own, own.sources, config, jr.key(0), quiet)
+    both = stages.record_again(own, first, config, jr.key(1), quiet)
+    assert both.a.shape == (2, 6, 12) == stages.episodes_like(own, config, 2).a.shape
+    np.testing.assert_array_equal(both.s[:, :3], first.s)
+    np.testing.assert_array_equal(both.a, stages.record_again(own, first, config, jr.key(1), quiet).a)
+    with pytest.raises(AdarlError, match="it is for Gymnasium environments"):
+        resolve(adarl.family("cartpole-mass"), config)
+
+
 def test_theta_of_a_target_lies_between_the_sources(agent: Agent):
     thetas = [float(agent.adapt(make(g), samples=200, seed=3).theta.theta_s[0]) for g in (5.0, 20.0, 40.0)]
     assert thetas == sorted(thetas) or thetas == sorted(thetas, reverse=True)

@@ -1,4 +1,4 @@
-"""What is recorded to be watched: who is told what, from which samples, and when each one ended."""
+"""What tests of independence decide of a model; and what is recorded to be watched: who is told what, when each ended."""
 
 import dataclasses
 
@@ -7,6 +7,7 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import pytest
 
 import adarl
@@ -15,6 +16,7 @@ from adarl.adapt import Estimate
 from adarl.agent import model_like
 from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family
+from adarl.locate.structure import Structure
 from adarl.model.fit import ModelConfig
 from adarl.network import Network
 from adarl.policy.view import View
@@ -22,6 +24,43 @@ from adarl.types import Theta
 
 BALANCE = [0.1, 0.3, 3.0, 1.0]
 CONFIG = Config(samples=("20", "50steps", "100steps"), steps=500)
+
+
+def found(*edges: tuple[int, int]) -> Structure:
+    """Tests on two states: rows s_1, s_2 and r, columns s_1, s_2, a and k."""
+    there = np.zeros((3, 4), bool)
+    for edge in edges:
+        there[edge] = True
+    return Structure(np.ones((3, 4)), there, there.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("structure", "sizes"),
+    [
+        (None, (2, 1)),
+        (found(), (2, 1)),  # tests that see nothing may lack power
+        (found((0, 3)), (2, 0)),
+        (found((2, 3)), (0, 1)),
+        (found((1, 3), (2, 3)), (2, 1)),
+    ],
+)
+def test_theta_is_sized_by_what_changed(structure: Structure | None, sizes: tuple[int, int]):
+    family = adarl.family("cartpole-gravity-mass")
+    plan = stages.sized(ModelConfig(), family, structure)
+    assert (plan.theta_s, plan.theta_r) == sizes
+    asked = stages.sized(ModelConfig(theta_s=3, theta_r=2), family, structure)
+    assert (asked.theta_s, asked.theta_r) == (3, 2)
+
+
+def test_tests_bound_the_masks_where_they_are_asked():
+    plan, structure = ModelConfig(theta_s=2, theta_r=1), found((1, 0), (0, 3))
+    assert stages.bounds_of(structure, plan, "learned") is None and stages.bounds_of(None, plan, "tests") is None
+    tests, both = (stages.bounds_of(structure, plan, whose) for whose in ("tests", "both"))
+    assert tests is not None and both is not None
+    for bounds in (tests, both):
+        assert bounds.most.c_s_to_s.tolist() == [[1, 0], [1, 1]]  # a state carries itself on
+        assert bounds.most.c_theta_to_s.tolist() == [[1, 1], [0, 0]] and not bounds.most.c_theta_to_r.any()
+    assert eqx.tree_equal(tests.least, tests.most) and not any(x.any() for x in jax.tree.leaves(both.least))
 
 
 def linear(gains: list[float]) -> Network:

@@ -65,7 +65,8 @@ class AdaRL(OneQ):
                 bar((i * total + updates) // len(keys))
 
             begun = kept.load(like)
-            last = host_policy.learn(host, lesson.family.sources, *shared, lesson.policy, key, resumed=begun, each=each)
+            chances = {"persist": lesson.persist, "resumed": begun, "each": each}
+            last = host_policy.learn(host, lesson.family.sources, *shared, lesson.policy, key, **chances)
             learned.append(last)
         states = stack(learned)
         return Trained(self.kept(states), states.merit, states.curve)

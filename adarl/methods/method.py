@@ -53,10 +53,12 @@ class Lesson:
 
     family: Family
     episodes: Episodes
-    """Of the random policy in every source."""
+    """Recordings of every source."""
     n_wide: int
     """So many trials of every source started anywhere; the others, as usual."""
     policy: PolicyConfig
+    persist: float = 0.0
+    """Chance that a random action is repeated, where practice is in Gymnasium environments."""
 
     @property
     def functional(self) -> Functional:

@@ -30,10 +30,11 @@ from adarl.types import Episodes, Masks, Theta, Transition
 class ModelConfig:
     """How the world model is estimated."""
 
-    theta_s: int = 0
-    """Dimensions of the change factor of the transition; 0 gives it one for every factor that the family declares."""
-    theta_r: int = 1
-    """Dimensions of the change factor of the reward."""
+    theta_s: int = -1
+    """Dimensions of the change factor of the transition. -1 gives it one for every factor that the family declares, and none
+    where tests find that only the reward changed."""
+    theta_r: int = -1
+    """Dimensions of the change factor of the reward. -1 gives it one, and none where tests find that it did not change."""
     hidden: int = 48
     """Width of the networks."""
     mixture: int = 2
@@ -82,6 +83,13 @@ class FitState(eqx.Module):
     worth: Masks
     """Of every edge, averaged over the last steps of the search."""
     step: Int[Array, ""]
+
+
+class Bounds(eqx.Module):
+    """What is known of the masks before: edges that must be there and edges that may be."""
+
+    least: Masks
+    most: Masks
 
 
 class Rows(eqx.Module):
@@ -171,9 +179,24 @@ def phase(step: int, config: ModelConfig) -> Phase:
     return "search" if step < config.open_steps + config.search_steps else "binary"
 
 
+def _decided(worth: Masks, config: ModelConfig, bounds: Bounds | None) -> tuple[Masks, Masks]:
+    """The probability of every edge, and whether it stays."""
+    sizes = (worth.c_s_to_s.shape[0], config.theta_s, config.theta_r)
+    prob = gates.probabilities(worth, losses.price(*sizes, config.sparsity))
+    hard = gates.harden(prob, config.threshold)
+    return prob, hard if bounds is None else jax.tree.map(jnp.clip, hard, bounds.least, bounds.most)
+
+
 @eqx.filter_jit
 def advance(
-    state: FitState, rows: Rows, scale: Scale, n_actions: int, config: ModelConfig, now: Phase, key: PRNGKeyArray
+    state: FitState,
+    rows: Rows,
+    scale: Scale,
+    n_actions: int,
+    config: ModelConfig,
+    now: Phase,
+    key: PRNGKeyArray,
+    bounds: Bounds | None = None,
 ) -> tuple[FitState, dict[str, Array]]:
     """`CHUNK` steps of Adam in one phase, and the mean of every term over them."""
     optimiser = _optimiser(config)
@@ -181,8 +204,7 @@ def advance(
     per_domain = max(8, config.batch // n_domains)
 
     sizes = (state.worth.c_s_to_s.shape[0], config.theta_s, config.theta_r)
-    price = losses.price(*sizes, config.sparsity)
-    hard = gates.harden(gates.probabilities(state.worth, price), config.threshold)
+    _, hard = _decided(state.worth, config, bounds)
 
     valid = jnp.arange(rows.transition.ended.shape[1]) < rows.count[:, None]
     p_ended = (rows.transition.ended & valid).sum() / rows.count.sum()
@@ -224,13 +246,11 @@ def advance(
     return state, jax.tree.map(jnp.mean, terms)
 
 
-def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig) -> WorldModel:
+def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, bounds: Bounds | None = None) -> WorldModel:
     """Binary masks, and theta standardised over the sources: it is identified up to scale and sign only."""
-    sizes = (scale.s_mean.shape[0], config.theta_s, config.theta_r)
-    prob = gates.probabilities(state.worth, losses.price(*sizes, config.sparsity))
-    hard = gates.harden(prob, config.threshold)
+    prob, hard = _decided(state.worth, config, bounds)
     heads, theta = state.parameters.heads, state.parameters.theta
-    used_s = hard.c_theta_to_s.max(0) > 0
+    used_s = (hard.c_theta_to_s > 0).any(0)
     used_r = hard.c_theta_to_r > 0
     theta_s, mean_s, scale_s = _standardise(theta.theta_s, used_s)
     theta_r, mean_r, scale_r = _standardise(theta.theta_r, used_r)
@@ -258,10 +278,11 @@ def fit(
     config: ModelConfig,
     key: PRNGKeyArray,
     *,
+    bounds: Bounds | None = None,
     state: FitState | None = None,
     each: Callable[[FitState, dict[str, Array]], None] = lambda state, terms: None,
 ) -> WorldModel:
-    """Estimate the model. `each` is called after every chunk; a `state` it was given continues the work."""
+    """Estimate the model, masks within `bounds`. `each` is called after every chunk; a `state` it was given continues."""
     rows = pack(episodes)
     scale = measure(rows)
     key_start, key_steps, key_align = jr.split(key, 3)
@@ -272,6 +293,6 @@ def fit(
             heads, theta = align(heads, theta, rows, scale, n_actions, key_align)
             state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)
         now = phase(int(state.step), config)
-        state, terms = advance(state, rows, scale, n_actions, config, now, key_steps)
+        state, terms = advance(state, rows, scale, n_actions, config, now, key_steps, bounds)
         each(state, terms)
-    return finish(state, scale, n_actions, config)
+    return finish(state, scale, n_actions, config, bounds)

@@ -44,6 +44,16 @@ def act(q: Network, view: View, s: Float[Array, "env state"], theta: Theta, eps:
 
 
 @eqx.filter_jit
+def act_on(
+    q: Network, view: View, s: Float[Array, "env state"], theta: Theta, eps: Array, persist: float, last, key
+) -> Array:
+    """The same, where an action that would be random may be the last one."""
+    key_act, key_again = jr.split(key)
+    again = jr.bernoulli(key_again, eps * persist, last.shape)
+    return jnp.where(again, last, act(q, view, s, theta, eps, key_act))
+
+
+@eqx.filter_jit
 def absorb(
     state: LearnState, s, a, answer: Step, theta: Theta, step, sources: Sources, algorithm: DoubleDQN, view, config, key
 ) -> LearnState:
@@ -80,10 +90,14 @@ def learn(
     config: PolicyConfig,
     key: PRNGKeyArray,
     *,
+    persist: float = 0.0,
     resumed: tuple[LearnState, int] | None = None,
     each: Callable[[LearnState, int], None] = lambda state, updates: None,
 ) -> LearnState:
-    """One policy. `each` is called after every evaluation; what it was given continues the work."""
+    """One policy. `each` is called after every evaluation; what it was given continues the work.
+
+    `persist` is the chance that a random action is repeated.
+    """
     key_start, key_steps, key_score = jr.split(key, 3)
     seed = int(jr.randint(jr.fold_in(key, 0), (), 0, 2**31 - 1))
     state, updates = resumed or (start(sources, algorithm, view, host.n_actions, config, key_start), 0)
@@ -91,7 +105,8 @@ def learn(
     theta = jax.tree.map(lambda t: t[domains], algorithm.theta)
     with host.open(points, len(domains) // len(points)) as vector:
         while updates < config.learner.updates:
-            state = _chunk(vector, seed + updates, state, updates, theta, sources, algorithm, view, config, key_steps)
+            shared = (theta, sources, algorithm, view, config, persist, key_steps)
+            state = _chunk(vector, seed + updates, state, updates, *shared)
             scores = _score(host, points, state.learner.q_average, sources, algorithm, view, config, key_score, seed)
             at = jnp.int32(updates // config.evaluate_every)
             state = note(state, state.learner.q_average, *scores, at)
@@ -100,12 +115,15 @@ def learn(
     return state
 
 
-def _chunk(vector: Vector, seed, state, first, theta, sources, algorithm, view, config: PolicyConfig, key) -> LearnState:
+def _chunk(
+    vector: Vector, seed, state, first, theta, sources, algorithm, view, config: PolicyConfig, persist: float, key
+) -> LearnState:
     s = vector.reset(seed)
+    a = jnp.zeros(len(s), int)
     for step in range(first, first + config.evaluate_every):
         key_act, key_rehearse = jr.split(jr.fold_in(key, step))
         now = jnp.int32(step)
-        a = act(state.learner.q, view, jnp.asarray(s), theta, epsilon(now, config), key_act)
+        a = act_on(state.learner.q, view, jnp.asarray(s), theta, epsilon(now, config), persist, a, key_act)
         answer = vector.step(np.asarray(a))
         step_ = Step(jnp.asarray(answer.s), jnp.asarray(answer.r), jnp.asarray(answer.ended))
         state = absorb(state, jnp.asarray(s), a, step_, theta, now, sources, algorithm, view, config, key_rehearse)

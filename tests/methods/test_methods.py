@@ -105,8 +105,9 @@ def recorded() -> Episodes:
 
 @functools.cache
 def model(name: str) -> WorldModel:
-    plan = without_masks(CONFIG.model) if name == "model_star" else CONFIG.model
-    return stages.estimate_model(FAMILY, recorded(), plan, jr.key(1), Nothing(), Progress(quiet=True))  # pyright: ignore
+    plan = stages.sized(CONFIG.model, FAMILY, None)
+    plan = without_masks(plan) if name == "model_star" else plan
+    return stages.estimate_model(FAMILY, recorded(), plan, None, jr.key(1), Nothing(), Progress(quiet=True))  # pyright: ignore
 
 
 def built(name: str, config: Config = CONFIG) -> Method:

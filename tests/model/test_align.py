@@ -26,7 +26,7 @@ def make_rows(key) -> Rows:
 
 
 def make_heads(n_theta, key) -> Heads:
-    config = ModelConfig(theta_s=n_theta, hidden=8)
+    config = ModelConfig(theta_s=n_theta, theta_r=1, hidden=8)
     return start(N_STATE, N_ACTIONS, N_DOMAINS, config, key).parameters.heads
 
 
@@ -61,7 +61,7 @@ def predict(heads: TransitionHead, inputs, theta_s):
 
 def test_reparametrise_by_hand():
     """theta = 2 + theta' / 2: half the slope, and twice the old slope joins the mean (row 2 of `out`)."""
-    head = start(1, 1, 1, ModelConfig(hidden=1, mixture=1), jr.key(0)).parameters.heads.transition
+    head = start(1, 1, 1, ModelConfig(theta_s=0, theta_r=1, hidden=1, mixture=1), jr.key(0)).parameters.heads.transition
     head = eqx.tree_at(
         lambda h: (h.slope.weight, h.slope.bias, h.out.weight, h.out.bias),
         head,
@@ -148,7 +148,7 @@ def test_fit_aligns_once_also_when_resumed(monkeypatch, open_steps):
     monkeypatch.setattr(fitting, "CHUNK", 2)
     monkeypatch.setattr(fitting, "advance", advance)
     monkeypatch.setattr(fitting, "align", watched)
-    config = ModelConfig(theta_s=2, hidden=4, open_steps=open_steps, search_steps=4, binary_steps=2)
+    config = ModelConfig(theta_s=2, theta_r=1, hidden=4, open_steps=open_steps, search_steps=4, binary_steps=2)
     s = jr.normal(jr.key(0), (3, 3, 6, 2))
     nothing = jnp.zeros((3, 3, 5), bool)
     episodes = Episodes(s, nothing.astype(int), s[:, :, 1:, 0], nothing, ~nothing)

@@ -24,6 +24,7 @@ LIMIT, NOISE = 1.0, 0.2
 N_ACTIONS, TRIALS, STEPS = 2, 1500, 4
 CONFIG = ModelConfig(
     theta_s=1,
+    theta_r=1,
     hidden=24,
     open_steps=500,
     search_steps=1000,

@@ -14,7 +14,7 @@ from adarl.types import Theta, Transition
 
 
 def heads(seed: int = 0):
-    return start(3, 2, 4, ModelConfig(theta_s=1, hidden=8), jr.key(seed)).parameters.heads
+    return start(3, 2, 4, ModelConfig(theta_s=1, theta_r=1, hidden=8), jr.key(seed)).parameters.heads
 
 
 def lengths(of) -> tuple[np.ndarray, np.ndarray]:

@@ -151,3 +151,12 @@ MISSING = [
 @pytest.mark.parametrize(("changes", "said"), MISSING)
 def test_what_is_missing_is_said(summary, changes, said):
     assert said in _read(summary | changes).text
+
+
+def test_what_tests_found_before_stands_in_the_page(summary):
+    edges = [{"source": "k (domain)", "target": "angle", "p": 0.00012, "hard": True, "prob": 0.9}]
+    told = {"words": "Between the domains the dynamics of angle changed.", "edges": edges}
+    text = page.render(summary | {"located": told})
+    assert "before anything was learned: between the domains the dynamics of angle changed." in " ".join(text.split())
+    assert "<td>0.00012</td><td>yes</td><td>90%</td>" in text and "All 1 tests of independence" in text
+    assert "tests of independence" not in page.render(summary)
