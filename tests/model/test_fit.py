@@ -151,6 +151,17 @@ def test_what_each_was_given_continues_the_work(stopped: int):
     equal(whole.states[stopped + 1 :], rest)
 
 
+def test_masks_stay_within_their_bounds():
+    """What must be there is, what may not be is not, and the rest is decided by worth."""
+    state, scale = fitted().states[-1], fitted().model.scale
+    learned = fitted().model.masks
+    none, every = (gates.every_edge(3, 1, 1, value) for value in (0.0, 1.0))
+    within = lambda least, most: fitting.finish(state, scale, N_ACTIONS, CONFIG, fitting.Bounds(least, most)).masks  # noqa: E731
+    equal(within(none, every), learned)
+    equal(within(every, every), every)
+    equal(within(none, none), none)
+
+
 def test_phases():
     assert [fitting.phase(s, CONFIG) for s in (0, 499, 500, 1499, 1500, 1999)] == [
         "open",
