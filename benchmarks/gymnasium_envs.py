@@ -2,8 +2,8 @@
 
     python benchmarks/gymnasium_envs.py [FAMILY ...]
 
-Writes results/gymnasium.json: theta against the factor, the graph, and the return in targets never trained on, of AdaRL+ and
-of random actions. Work is kept in runs/gymnasium and continues where it was stopped.
+Writes results/gymnasium.json: theta against the factor, the graph, and the return in targets never trained on, of AdaRL+, of
+AdaRL as printed and of random actions. Work is kept in runs/gymnasium and continues where it was stopped.
 """
 
 import json
@@ -46,6 +46,7 @@ def config_of(name: str) -> Config:
     """Random actions persist, because a walk of them never meets the goal; those of a policy then meet it often."""
     return Config(
         seeds=3,
+        methods=("adarl_plus", "adarl"),
         samples=("50steps", "20"),
         episodes=10,
         steps=STEPS[name],
