@@ -239,7 +239,7 @@ def test_an_update_looks_at_some_of_many_sources():
     """Each as likely as any other, none twice; what is told of the others stays."""
     drawn = np.asarray(jax.vmap(lambda k: context.tasks(k, 20))(jr.split(jr.key(0), 500)))
     assert drawn.shape == (500, context.TASKS) and all(len(set(row)) == context.TASKS for row in drawn.tolist())
-    assert np.bincount(drawn.reshape(-1), minlength=20).min() > 150  # of 200 expected
+    assert np.bincount(drawn.reshape(-1), minlength=20).min() > 0.75 * 500 * context.TASKS / 20
     np.testing.assert_array_equal(context.tasks(jr.key(0), 5), np.arange(5))
     told = context.told_anew(context.as_theta(jnp.zeros((4, 1))), jnp.array([2, 0]), jnp.array([[5.0], [6.0]]))
     np.testing.assert_array_equal(told.theta_s[:, 0], [6, 0, 5, 0])
