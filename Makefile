@@ -27,6 +27,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/adarl table cartpole-mdp
 	.venv-bench/bin/adarl table distracted --samples 20 --methods adarl_star adarl
 	.venv-bench/bin/python benchmarks/identification.py
+	.venv-bench/bin/python benchmarks/distracted.py
 	.venv-bench/bin/python benchmarks/adaptation.py
 	.venv-bench/bin/python benchmarks/locate.py
 	.venv-bench/bin/python benchmarks/gymnasium_envs.py
