@@ -185,7 +185,7 @@ def do_locate(command: Locate) -> None:
         found = where.seen(changes.locate(log.o, log.a, log.r, log.k, log.trial, seed=command.seed))
     else:
         steps, names = (log.steps(), log.names) if log else _recorded(command)
-        found = where.located(structure.find(steps, command.tests, command.seed), names)
+        found = where.located(structure.find(steps, command.tests, command.seed), names, command.tests.rate)
     out = command.out or Path("runs") / f"locate-{command.family or Path(command.data[0]).stem}"
     try:
         made = where.write(found, out)

@@ -20,7 +20,6 @@ from adarl.types import AdarlError
 
 Method = Literal["oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl", "adarl_plus"]
 METHODS: tuple[Method, ...] = get_args(Method)
-Structure = Literal["learned", "tests", "both"]
 WITH_MODEL = ("adarl_star", "adarl", "adarl_plus")
 ON_HOSTS = WITH_MODEL
 """What can learn from Gymnasium environments; the others step a simulator in the middle of an update."""
@@ -46,7 +45,7 @@ class Config:
     """Recordings of the sources."""
     locate: Literal["on", "off"] = "on"
     """Whether tests of independence say, before the model is estimated, what changed; theta is sized by that."""
-    structure: Structure = "learned"
+    structure: Literal["learned", "tests", "both"] = "learned"
     """Whose edges the model has: those it learns, those of the tests, or of the latter those it finds worth their price."""
     tests: LocateConfig = field(default_factory=LocateConfig)
     """Tests of independence."""

@@ -147,7 +147,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             known,
             found.curves,
             found.scores,
-            located=None if found.structure is None else located(found.structure, family.domain.state_names),
+            located=found.structure and located(found.structure, family.domain.state_names, config.tests.rate),
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
             animations=animations,

@@ -116,15 +116,6 @@ def _p_of_signs(ranks: Int[np.ndarray, " pair"], positive: int) -> float:
     return float(min(1.0, 2 * chance[: tail + 1].sum()))
 
 
-def holm(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
-    """p corrected for as many tests: the smallest times n, the next times n - 1, never falling."""
-    order = np.argsort(p)
-    stepped = np.maximum.accumulate(np.asarray(p)[order] * np.arange(len(p), 0, -1))
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
-
-
 def seeds_to_decide(
     ours: Float[np.ndarray, " run"],
     theirs: Float[np.ndarray, " run"],

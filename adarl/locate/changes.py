@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from adarl.locate.independence import continuous, discrete, holm, p_values
+from adarl.locate.corrections import holm
+from adarl.locate.independence import continuous, discrete, measured, p_values
 from adarl.types import AdarlError
 
 Case = Literal["C1", "C2", "C3", "C4", "other"]
@@ -38,6 +39,9 @@ WORDS: dict[Case, str] = {
     "other": "Observations tell the domain, and so do actions once the reward is known: anything may have changed.",
 }
 
+SEEN = "The observation function changed, or the dynamics of what is seen."
+"""All that C4 may say where the test of actions is vacuous."""
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -55,7 +59,7 @@ class Changes:
 
 def locate(
     o: np.ndarray,
-    a: Int[np.ndarray, " row"],
+    a: np.ndarray,
     r: Float[np.ndarray, " row"],
     k: Int[np.ndarray, " row"],
     trial: Int[np.ndarray, " row"],
@@ -72,16 +76,15 @@ def locate(
         raise AdarlError("All observations are the same; a camera that shows nothing cannot tell what changed.")
     of_k = discrete(k)
     p = p_values(of_k, [continuous(seen[name]) for name in names], seed=seed, trial=trial)
-    moved = bool(holm(p, rate).any())
+    moved = bool((holm(p) <= rate).any())
     vacuous = np.ptp(r) < 1e-9 or len(np.unique(a)) < 2
-    p_action = None if vacuous else float(p_values(discrete(a), [of_k], [continuous(r)], seed=seed, trial=trial)[0])
+    p_action = None if vacuous else float(p_values(measured(a), [of_k], [continuous(r)], seed=seed, trial=trial)[0])
     case = case_of(moved, None if p_action is None else p_action <= rate)
-    theta, words = THETA[case], WORDS[case]
+    words = WORDS[case]
     if vacuous:
         what = "the reward is constant" if np.ptp(r) < 1e-9 else "there is only one action"
-        words += f" Of the reward nothing can be said: {what}, so the test of actions is vacuous."
-        theta = theta if moved else ("theta_s", "theta_r")
-    return Changes(case, theta, dict(zip(names, map(float, p), strict=True)), p_action, words)
+        words = f"{SEEN if moved else words} Of the reward nothing can be said: {what}, so the test of actions is vacuous."
+    return Changes(case, THETA[case], dict(zip(names, map(float, p), strict=True)), p_action, words)
 
 
 def case_of(o_tells: bool, a_tells: bool | None) -> Case:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy import stats
 
 from adarl.types import AdarlError
@@ -61,6 +61,11 @@ def discrete(labels: np.ndarray) -> Variable:
     """A label a row, whose order means nothing."""
     _, index = np.unique(labels, return_inverse=True)
     return Variable(standardised(np.eye(index.max() + 1)[index.ravel()]), bends=False)
+
+
+def measured(values: np.ndarray) -> Variable:
+    """Labels where values are single integers, numbers elsewhere: an action of either kind."""
+    return discrete(values) if values.ndim == 1 and np.issubdtype(values.dtype, np.integer) else continuous(values)
 
 
 def standardised(columns: Rows) -> Rows:
@@ -234,17 +239,3 @@ def gaussian(columns: Rows) -> Float[np.ndarray, "row row"]:
 def centred(kernel: Float[np.ndarray, "row row"]) -> Float[np.ndarray, "row row"]:
     """The kernel of features with mean 0."""
     return kernel - kernel.mean(0) - kernel.mean(1)[:, None] + kernel.mean()
-
-
-def benjamini_hochberg(p: Float[np.ndarray, "*edge"], rate: float) -> Bool[np.ndarray, "*edge"]:
-    """What may be called found, so that at most a share `rate` of it is wrong on average."""
-    ordered = np.sort(p, axis=None)
-    passes = ordered <= rate * np.arange(1, p.size + 1) / p.size
-    return p <= (ordered[passes][-1] if passes.any() else -1.0)
-
-
-def holm(p: Float[np.ndarray, " edge"], rate: float) -> Bool[np.ndarray, " edge"]:
-    """What may be called found, so that anything in it is wrong with a probability of at most `rate`."""
-    ordered = np.sort(p)
-    passes = np.cumprod(ordered <= rate / np.arange(p.size, 0, -1)).astype(bool)
-    return p <= (ordered[passes][-1] if passes.any() else -1.0)

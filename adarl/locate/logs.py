@@ -53,9 +53,7 @@ class Log:
         said = []
         if counts.min() < counts.max():
             fewest = self.domains[int(counts.argmin())]
-            said.append(
-                f"Domains have {counts.min():,} to {counts.max():,} rows; as many of each are used as {fewest!r} has."
-            )
+            said.append(f"Domains have {counts.min():,} to {counts.max():,} rows; what changed in {fewest!r} is seen least.")
         if not self.is_seen_as_images:
             still = [name for name, column in zip(self.names, self.o.T, strict=True) if np.ptp(column) == 0]
             said += [f"{name} is constant: nothing can be said of its edges." for name in still]

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from adarl.locate.independence import Variable, benjamini_hochberg, continuous, discrete, holm, p_values
+from adarl.locate.corrections import benjamini_hochberg, holm
+from adarl.locate.independence import Variable, continuous, discrete, measured, p_values
 from adarl.types import AdarlError, Episodes, Masks
 
 
@@ -141,8 +142,8 @@ def _turn(labels: np.ndarray) -> np.ndarray:
 
 def decided(p: Float[np.ndarray, "target source"], rate: float) -> Bool[np.ndarray, "target source"]:
     """The edges found."""
-    found = benjamini_hochberg(p, rate)
-    found[:, -1] &= holm(p[:, -1], rate)
+    found = benjamini_hochberg(p) <= rate
+    found[:, -1] &= holm(p[:, -1]) <= rate
     return found
 
 
@@ -168,7 +169,5 @@ def edge_p_values(steps: Steps, config: LocateConfig, seed: int) -> Float[np.nda
 
 def sources_of(steps: Steps, ordered: bool) -> list[Variable]:
     """s_tm1 one by one, a_tm1 and k."""
-    labels = steps.a_tm1.ndim == 1 and np.issubdtype(steps.a_tm1.dtype, np.integer)
-    a = discrete(steps.a_tm1) if labels else continuous(steps.a_tm1)
     k = continuous(steps.k) if ordered else discrete(steps.k)
-    return [*(continuous(column) for column in steps.s_tm1.T), a, k]
+    return [*(continuous(column) for column in steps.s_tm1.T), measured(steps.a_tm1), k]

@@ -11,6 +11,7 @@ import numpy as np
 
 from adarl.evaluate import statistics
 from adarl.evaluate.statistics import LEVEL
+from adarl.locate.corrections import holm
 from adarl.report.reading import Row, Summary, few, rows
 from adarl.report.words import method_name, number, place, samples_name
 
@@ -75,7 +76,7 @@ def tests(summary: Summary) -> list[Versus]:
     pairs = [(row, method) for row in rows(summary) for method in others if paired(row, us, method)]
     p = np.asarray([statistics.signed_rank(np.asarray(row.cells[us]), np.asarray(row.cells[m])) for row, m in pairs])
     better = [float(np.mean(row.cells[us])) > float(np.mean(row.cells[m])) for row, m in pairs]
-    corrected = statistics.holm(p) if len(p) else p
+    corrected = holm(p) if len(p) else p
     return [Versus(*pair, float(a), float(b), c) for pair, a, b, c in zip(pairs, p, corrected, better, strict=True)]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from adarl.evaluate import statistics
 from adarl.evaluate.scores import CARTPOLE_MDP, NONE, ORACLE, Cell, Grid, Place, check, gaps, index, matrix, ties
 from adarl.evaluate.statistics import LEVEL, Scores
+from adarl.locate.corrections import holm
 from adarl.types import AdarlError
 
 PLUS = "adarl_plus"
@@ -160,7 +161,7 @@ def _comparisons(
             pairs = {theirs: _paired(found.get((row, ours), {}), found.get((row, theirs), {})) for theirs in baselines}
             pairs = {theirs: pair for theirs, pair in pairs.items() if pair.size}
             p = np.asarray([statistics.signed_rank(*pair) for pair in pairs.values()])
-            for (theirs, pair), one, corrected in zip(pairs.items(), p, statistics.holm(p), strict=True):
+            for (theirs, pair), one, corrected in zip(pairs.items(), p, holm(p), strict=True):
                 verdict = _verdict(pair, one)
                 more = _more(pair, rng) if verdict == "undecided" else 0
                 compared = Comparison(float(one), float(corrected), verdict, pair.shape[1], more)

@@ -19,7 +19,7 @@ from adarl.report.words import listed
 DOMAIN = "k (domain)"
 
 
-def located(structure: Structure, names: Sequence[str]) -> dict[str, Any]:
+def located(structure: Structure, names: Sequence[str], rate: float) -> dict[str, Any]:
     """All that the tests found: every edge with its p-value, whether it is there, and how often half the data show it."""
     sources, targets = [*names, "action", DOMAIN], [*names, "reward"]
     minimal = compact(structure.masks(1, 1))
@@ -27,6 +27,7 @@ def located(structure: Structure, names: Sequence[str]) -> dict[str, Any]:
     return {
         "state_names": list(names),
         "words": verdict(structure, names),
+        "rate": rate,
         "edges": [
             {
                 "source": source,

@@ -50,7 +50,7 @@ def test_a_constant_reward_makes_one_test_vacuous_and_that_is_said():
     assert found.case == "C1" and found.p_action is None and found.theta == ("theta_s", "theta_r")
     assert "the reward is constant" in found.words
     moved = locate(seen("noise")[0], a, np.ones_like(r), k, trial)
-    assert moved.case == "C4" and "vacuous" in moved.words
+    assert moved.case == "C4" and "vacuous" in moved.words and "the reward did not" not in moved.words
 
 
 def test_answers_make_cases():
@@ -60,6 +60,11 @@ def test_answers_make_cases():
         "C4",
         "other",
     ]
+
+
+def test_actions_may_be_numbers():
+    images, a, r, k, trial = seen("reward")
+    assert locate(images, 1.0 * a[:, None] + np.zeros((1, 2)), r, k, trial).case == "C2"
 
 
 def test_vectors_are_looked_at_one_by_one():

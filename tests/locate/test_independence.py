@@ -8,11 +8,9 @@ from scipy import stats
 
 from adarl.locate.independence import (
     above,
-    benjamini_hochberg,
     continuous,
     discrete,
     exact,
-    holm,
     p_value,
     p_values,
     standardised,
@@ -154,13 +152,6 @@ def test_ridge_leaves_a_row_out_of_its_own_prediction():
         w = np.linalg.solve(z[others].T @ z[others] + ridge * np.eye(3), z[others].T @ y[others])
         errors.append(y[7, 0] - (z[7] @ w)[0])
     assert min(abs(left - error) for error in errors) < 1e-9
-
-
-def test_corrections_by_hand():
-    p = np.array([0.001, 0.012, 0.02, 0.04, 0.9])
-    np.testing.assert_array_equal(benjamini_hochberg(p, 0.05), [True, True, True, True, False])
-    np.testing.assert_array_equal(holm(p, 0.05), [True, True, False, False, False])
-    assert not benjamini_hochberg(np.ones((2, 3)), 0.05).any() and not holm(np.ones(3), 0.05).any()
 
 
 def test_standardised_columns():

@@ -46,7 +46,7 @@ def test_unequal_domains_and_constant_columns_are_noted():
     still[:, 1] = 3.0
     log = from_arrays(arrays(observations=still, domain=np.repeat(["a", "b"], [20, N - 20])))
     assert log.notes() == [
-        "Domains have 20 to 100 rows; as many of each are used as 'a' has.",
+        "Domains have 20 to 100 rows; what changed in 'a' is seen least.",
         "y is constant: nothing can be said of its edges.",
     ]
 

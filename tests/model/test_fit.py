@@ -157,9 +157,9 @@ def test_masks_stay_within_their_bounds():
     learned = fitted().model.masks
     none, every = (gates.every_edge(3, 1, 1, value) for value in (0.0, 1.0))
     within = lambda least, most: fitting.finish(state, scale, N_ACTIONS, CONFIG, fitting.Bounds(least, most)).masks  # noqa: E731
-    equal(within(none, every), learned)
-    equal(within(every, every), every)
-    equal(within(none, none), none)
+    assert eqx.tree_equal(within(none, every), learned)
+    assert eqx.tree_equal(within(every, every), every) and eqx.tree_equal(within(none, none), none)
+    assert not eqx.tree_equal(learned, every) and not eqx.tree_equal(learned, none)
 
 
 def test_phases():

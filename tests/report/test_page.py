@@ -155,8 +155,9 @@ def test_what_is_missing_is_said(summary, changes, said):
 
 def test_what_tests_found_before_stands_in_the_page(summary):
     edges = [{"source": "k (domain)", "target": "angle", "p": 0.00012, "hard": True, "prob": 0.9}]
-    told = {"words": "Between the domains the dynamics of angle changed.", "edges": edges}
+    told = {"words": "Between the domains the dynamics of angle changed.", "edges": edges, "rate": 0.01}
     text = page.render(summary | {"located": told})
     assert "before anything was learned: between the domains the dynamics of angle changed." in " ".join(text.split())
     assert "<td>0.00012</td><td>yes</td><td>90%</td>" in text and "All 1 tests of independence" in text
+    assert "Of all edges found 1% are wrong on average" in " ".join(text.split())
     assert "tests of independence" not in page.render(summary)

@@ -36,13 +36,13 @@ def test_verdicts(changed: tuple[int, ...], said: str):
 
 
 def test_data_hold_every_edge_and_what_leads_to_the_reward():
-    found = located(with_edges(1), NAMES)
+    found = located(with_edges(1), NAMES, 0.05)
     assert len(found["edges"]) == 12 and found["s_min"] == {"x": True, "v": True} and found["theta_min"] == {DOMAIN: True}
     assert {"source": "v", "target": "x", "p": 1e-3, "hard": True, "prob": 0.9} in found["edges"]
 
 
 def test_files(tmp_path: Path):
-    made = write(located(with_edges(1), NAMES), tmp_path / "new")
+    made = write(located(with_edges(1), NAMES, 0.05), tmp_path / "new")
     assert [path.name for path in made] == ["locate.json", "locate.png", "locate.svg"]
     assert json.loads(made[0].read_text())["words"] == verdict(with_edges(1), NAMES)
     images = seen(Changes("C2", ("theta_r",), {"roughness": 0.5}, 1e-9, "Only the reward changed."))
