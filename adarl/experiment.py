@@ -54,6 +54,8 @@ class Compared:
     curves: dict[str, Any]
     structure: Structure | None
     """What tests say of the sources."""
+    why_not: str
+    """Why they say nothing, where they were asked."""
 
     def known(self, method: str) -> dict[str, Estimate]:
         """What a method knows of the targets, by target and samples."""
@@ -77,10 +79,11 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda i=i: stages.episodes_like(family, config, i + 2),
         )
     lesson = stages.lesson_of(family, episodes, config)
-    structure = None
+    structure, why_not = None, ""
     if config.locate == "on" and set(config.methods) & set(WITH_MODEL):
         told: Any = run.stage_json("locate", lambda _: stages.locate(family, episodes, config, progress))
-        structure = None if "why_not" in told else Structure(**{name: np.array(value) for name, value in told.items()})
+        why_not = told.pop("why_not", "")
+        structure = None if why_not else Structure(**{name: np.array(value) for name, value in told.items()})
     models: dict[str, WorldModel] = {}
     for name, plan in stages.models_of(config, stages.sized(config.model, family, structure)).items():
         bounds = stages.bounds_of(structure, plan, config.structure) if name == "model" else None
@@ -90,7 +93,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda resume, rest=rest: stages.estimate_model(family, *rest, resume, progress),
             lambda plan=plan: model_like(*sizes, plan),
         )
-    found = Compared({}, {}, {}, [], {}, structure)
+    found = Compared({}, {}, {}, [], {}, structure, why_not)
     for name in config.methods:
         method = stages.method_of(name, lesson, models.get(stages.model_name(name)), config)
         trained = run.stage(
@@ -148,6 +151,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             found.curves,
             found.scores,
             located=found.structure and located(found.structure, family.domain.state_names, config.tests.rate),
+            not_located=found.why_not,
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
             animations=animations,

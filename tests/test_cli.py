@@ -84,6 +84,18 @@ def test_locate_reads_logged_data(tmp_path: Path):
     )
 
 
+def test_locate_reads_images(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    k = np.arange(400) % 2
+    images = rng.normal(0.5, 0.1, (400, 16, 16, 1)) + 0.2 * k[:, None, None, None]
+    log = {"observations": images, "actions": rng.integers(0, 2, 400), "rewards": rng.normal(size=400), "domain": k}
+    np.savez(tmp_path / "log.npz", **log)
+    done = adarl("locate", "--data", tmp_path / "log.npz", "--out", tmp_path)
+    assert done.returncode == 0 and "Case C4; the model must carry theta_o and theta_s." in said(done)
+    assert json.loads((tmp_path / "locate.json").read_text())["case"] == "C4"
+    assert (tmp_path / "locate.png").stat().st_size > 10_000
+
+
 def test_report_is_made_anew(finished: Path, tmp_path: Path):
     report = finished / "report.html"
     before = report.read_text()

@@ -32,6 +32,8 @@ NUMBERS = ((ORANGE, "D", 9.0), (PALETTE[2], "s", 6.5), (PALETTE[3], "^", 4.5), (
 """Colour, marker and size for each number of samples: they often fall on one point, so each fits into the one before."""
 NODE, APART = 1.6, 4.0
 """Width of a node of the graph, and from one time slice to the next."""
+SMALLEST = 1e-12
+"""A p-value that is drawn; smaller ones look like it."""
 LOOK: Any = {
     "font.size": 9,
     "text.parse_math": False,  # names are the user's own: a dollar is a dollar
@@ -172,6 +174,22 @@ def graph(summary: Summary) -> Figure:
         ax.text(x + NODE / 2, 0.5, moment, ha="center", va="center", style="italic")
         for name, y in heights.items():
             _node(ax, name, x, y, colours.get(name, other), name in kept)
+    return figure
+
+
+@mpl.rc_context(LOOK)
+def tests(found: Mapping[str, float], rate: float) -> Figure:
+    """Holm's p-value of every test by name, on a logarithmic scale: the further right, the surer the dependence."""
+    figure = Figure(figsize=(7, 0.9 + 0.24 * len(found)))
+    ax = figure.subplots()
+    sureness = -np.log10(np.maximum(list(found.values()), SMALLEST))
+    ax.barh(range(len(found)), sureness, height=0.62, color=[ORANGE if s >= -np.log10(rate) else GREY for s in sureness])
+    ax.axvline(-np.log10(rate), color=BLUE, linestyle="--", linewidth=1)
+    ax.set_yticks(range(len(found)), list(found))
+    ax.set_xticks(ticks := range(0, 1 + round(-np.log10(SMALLEST)), 2), [f"1e-{tick}" if tick else "1" for tick in ticks])
+    ax.grid(axis="y", visible=False)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"p after Holm's correction; beyond the line (p at most {rate:g}) the domain shows")
     return figure
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from adarl.graph import compact
-from adarl.locate.changes import Changes
+from adarl.locate.changes import RATE, Changes
+from adarl.locate.corrections import holm
 from adarl.locate.structure import Structure
 from adarl.report import plots
 from adarl.report.words import listed
@@ -61,6 +62,7 @@ def seen(changes: Changes) -> dict[str, Any]:
     """The verdict of observations that are not states, as plain data."""
     return {
         "words": changes.words,
+        "rate": RATE,
         "case": changes.case,
         "theta": list(changes.theta),
         "p_observation": changes.p_observation,
@@ -69,11 +71,17 @@ def seen(changes: Changes) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], folder: Path) -> list[Path]:
-    """locate.json, and the graph as PNG and SVG where states are seen."""
+    """locate.json, and as PNG and SVG the graph, or the tests where states are not seen."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"locate.json": (json.dumps(found, indent=1) + "\n").encode()}
-    if "edges" in found:
-        files |= {f"locate.{ending}": content for ending, content in plots.images(plots.graph(found)).items()}
+    figure = plots.graph(found) if "edges" in found else plots.tests(_corrected(found), found["rate"])
+    files |= {f"locate.{ending}": content for ending, content in plots.images(figure).items()}
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return [folder / name for name in files]
+
+
+def _corrected(found: dict[str, Any]) -> dict[str, float]:
+    """The p-values that are held against the rate, by what was tested against the domain."""
+    p = dict(zip(found["p_observation"], holm(np.array(list(found["p_observation"].values()))).tolist(), strict=True))
+    return p if found["p_action"] is None else p | {"action, given the reward": found["p_action"]}

@@ -161,3 +161,8 @@ def test_what_tests_found_before_stands_in_the_page(summary):
     assert "<td>0.00012</td><td>yes</td><td>90%</td>" in text and "All 1 tests of independence" in text
     assert "Of all edges found 1% are wrong on average" in " ".join(text.split())
     assert "tests of independence" not in page.render(summary)
+
+
+def test_why_tests_found_nothing_stands_in_the_page(summary):
+    text = page.render(summary | {"located": None, "not_located": "There are 12 rows; at least 200 are needed."})
+    assert "could not say what changed: There are 12 rows; at least 200 are needed." in " ".join(text.split())

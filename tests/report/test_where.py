@@ -45,5 +45,8 @@ def test_files(tmp_path: Path):
     made = write(located(with_edges(1), NAMES, 0.05), tmp_path / "new")
     assert [path.name for path in made] == ["locate.json", "locate.png", "locate.svg"]
     assert json.loads(made[0].read_text())["words"] == verdict(with_edges(1), NAMES)
-    images = seen(Changes("C2", ("theta_r",), {"roughness": 0.5}, 1e-9, "Only the reward changed."))
-    assert [path.name for path in write(images, tmp_path)] == ["locate.json"]
+    images = seen(Changes("C2", ("theta_r",), {"roughness": 0.5, "edges": 0.2}, 1e-9, "Only the reward changed."))
+    made = write(images, tmp_path)
+    assert [path.name for path in made] == ["locate.json", "locate.png", "locate.svg"]
+    drawn = made[2].read_text()
+    assert all(f"<!-- {name} -->" in drawn for name in ("roughness", "edges", "action, given the reward"))
