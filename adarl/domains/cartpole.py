@@ -12,6 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors
+from adarl.domains.picture import HEIGHT, WIDTH, picture
 from adarl.types import Step
 
 TAU = 0.02
@@ -88,3 +89,23 @@ class CartPole:
     def recordable(self, s: Float[Array, " state"]) -> Bool[Array, ""]:
         """The wider limits of the paper's recordings: 5 m and 45 degrees."""
         return (jnp.abs(s[0]) <= 5.0) & (jnp.abs(s[2]) <= jnp.pi / 4)
+
+
+@dataclass(frozen=True)
+class CartPoleImages(CartPole):
+    """CartPole of which single images are seen: positions, but no velocities."""
+
+    @property
+    def defaults(self) -> Mapping[str, float]:
+        """As in CartPole; `noise` is the variance of what is added to every pixel."""
+        return {**super().defaults, "noise": 0.0}
+
+    @property
+    def image(self) -> tuple[int, int]:
+        """Height and width."""
+        return HEIGHT, WIDTH
+
+    def observe(self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors) -> Float[Array, "height width"]:
+        """A picture in [-1, 1], and Gaussian noise, which is not clipped."""
+        clean = picture(s[0], s[2], factors["length"])
+        return clean + jnp.sqrt(factors["noise"]) * jr.normal(key, clean.shape)

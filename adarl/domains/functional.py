@@ -44,3 +44,17 @@ class Functional(Protocol):
     def recordable(self, s: Float[Array, " state"]) -> Bool[Array, ""]:
         """Whether a recording may go on in this state, even after a failure. Acting always stops at a failure."""
         ...
+
+
+@runtime_checkable
+class Camera(Functional, Protocol):
+    """A pure environment whose state is not seen, but an image of it."""
+
+    @property
+    def image(self) -> tuple[int, int]:
+        """Height and width of what is seen."""
+        ...
+
+    def observe(self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors) -> Float[Array, "height width"]:
+        """What is seen of a state, in about [-1, 1]. Noise comes from the key."""
+        ...

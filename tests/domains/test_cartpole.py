@@ -7,8 +7,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.domains.cartpole import FRICTION_CART, FRICTION_POLE, CartPole
-from adarl.domains.functional import Functional
+from adarl.domains.cartpole import FRICTION_CART, FRICTION_POLE, CartPole, CartPoleImages
+from adarl.domains.functional import Camera, Functional
 from adarl.types import Step
 
 GYMNASIUM = CartPole(friction=False, angle_limit=12 * np.pi / 180)
@@ -165,3 +165,15 @@ def test_recordings_reach_further_than_episodes():
         ((0.0, 0.0, -0.79, 0.0), False),
     ]:
         assert bool(domain.recordable(jnp.asarray(s))) == allowed
+
+
+def test_a_camera_is_what_shows_images():
+    domain = CartPoleImages()
+    assert isinstance(domain, Camera) and not isinstance(CartPole(), Camera)
+    s = jnp.asarray([0.5, 1.0, -0.1, 2.0])
+    clean = domain.observe(jr.key(0), s, factors_of(domain))
+    assert clean.shape == domain.image
+    np.testing.assert_array_equal(clean, domain.observe(jr.key(1), s, factors_of(domain)))
+    noisy = [domain.observe(jr.key(seed), s, factors_of(domain, noise=2.25)) - clean for seed in range(3)]
+    assert np.std(noisy) == pytest.approx(1.5, rel=0.05) and np.abs(np.mean(noisy)) < 0.1
+    assert (noisy[0] != noisy[1]).any()

@@ -16,7 +16,10 @@ from adarl.types import AdarlError
 ID = "adarl/CartPole-v0"
 
 
-@pytest.mark.parametrize("factors", [{}, {"motor": -1.0}, {"target": 0.3}])
+IMAGES: Any = {"obs": "image"}
+
+
+@pytest.mark.parametrize("factors", [{}, {"motor": -1.0}, {"target": 0.3}, IMAGES, {**IMAGES, "noise": 0.5}])
 def test_passes_gymnasiums_own_check(factors: dict[str, Any]):
     check_env(gym.make(ID, render_mode="rgb_array", **factors).unwrapped)
 
@@ -91,9 +94,29 @@ def test_the_picture_shows_cart_pole_and_target():
     assert CartPoleEnv().render() is None
 
 
+def test_images_are_those_that_are_rendered():
+    env = CartPoleEnv(render_mode="rgb_array", gravity=15.0, **IMAGES)
+    seen, _ = env.reset(seed=0, options={"wide": True})
+    picture = env.render()
+    assert seen.shape == (32, 64, 1) and picture is not None and picture.shape == (256, 512, 3)
+    np.testing.assert_allclose(picture[4::8, 4::8, 0] / 127.5 - 1, seen[..., 0], atol=0.5 / 127.5)
+    assert (env.step(1)[0] != seen).any()
+
+
+def test_noise_has_its_variance_and_is_not_rendered():
+    noisy, clean = CartPoleEnv(render_mode="rgb_array", noise=0.5, **IMAGES), CartPoleEnv(render_mode="rgb_array", **IMAGES)
+    seen, without = noisy.reset(seed=0)[0], clean.reset(seed=0)[0]
+    assert np.var(seen - without) == pytest.approx(0.5, rel=0.1)
+    np.testing.assert_array_equal(noisy.render(), clean.render())
+    assert (noisy.reset(seed=0)[0] == seen).all() and (noisy.reset(seed=1)[0] != seen).any()
+
+
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
+        ({"obs": "images"}, r"Unknown observation 'images'. Did you mean 'image'\?"),
+        ({"noise": 0.5}, "Unknown factor 'noise'"),
+        ({**IMAGES, "noise": -0.5}, "The noise is -0.5; a variance is at least 0"),
         ({"gravty": 3.0}, r"Unknown factor 'gravty'. Did you mean 'gravity'\?"),
         ({"mass": float("nan")}, "Factor 'mass' is nan; it must be a finite number"),
         ({"render_mode": "human"}, "render mode is 'human'; 'rgb_array' and None are accepted"),
