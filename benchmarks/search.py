@@ -28,8 +28,9 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         {"rate": 1.0},
         {"rate": 3.0},
         {"rate": 10.0},
-        {"rate": 3.0, "batch": 128},
-        {"rate": 1.0, "steps": 2, "batch": 128},
+        {"rate": 3.0, "batch": 256},
+        {"rate": 3.0, "context": 5},
+        {"rate": 1.0, "steps": 2},
     ],
     "pearl": [{"price": 1e-5}, {"price": 1e-4}, {"price": 1e-3}, {"price": 1e-4, "context": 5}],
 }

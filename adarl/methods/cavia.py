@@ -3,8 +3,8 @@
 In: random steps of every source, to find phi by as in a target. Out: Q(s, phi), trained through those steps, so that phi
 is quick to find; in a target phi alone moves.
 
-Departs from its paper: a learner off the policy instead of TRPO. The loss is divided by its value at phi = 0, because
-temporal differences have no natural scale.
+Departs from its paper: a learner off the policy instead of TRPO. The loss is divided by the root of its value at phi = 0,
+because temporal differences shrink as Q learns: so divided, the gradient neither vanishes with them nor drowns in noise.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
-from adarl.methods.method import Lesson, OneQ, Policy, Trained, certain, experiences, rows, stack, usual
+from adarl.methods.method import Lesson, OneQ, Policy, Sample, Trained, certain, experiences, rows, stack, usual
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.replay import Experience
-from adarl.types import Episodes, Theta, Transition
+from adarl.types import Theta, Transition
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Cavia(eqx.Module):
     def find(self, q: Any, q_target: Any, steps: Experience) -> Float[Array, " context"]:
         """phi by some steps of one domain, from 0."""
         phi = jnp.zeros(self.config.context)
-        unit = jax.lax.stop_gradient(self._loss(q, q_target, steps, phi)) + 1e-12
+        unit = jnp.sqrt(jax.lax.stop_gradient(self._loss(q, q_target, steps, phi)) + 1e-8)
         for _ in range(self.config.steps):
             phi = phi - self.config.rate * jax.grad(lambda p: self._loss(q, q_target, steps, p) / unit)(phi)
         return phi
@@ -103,9 +103,9 @@ class CAVIA(OneQ):
     def _seen(self, steps: Transition) -> Experience:
         return experiences(steps, self.lesson, self.view, as_theta(jnp.zeros(self.config.context)))
 
-    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """phi of the target, from every seed's own samples."""
-        steps = stack([self._seen(rows(episodes, GIVEN)) for episodes in samples])
+        steps = stack([self._seen(rows(self.lesson.believed(seen), GIVEN)) for seen in samples])
         find = eqx.filter_jit(eqx.filter_vmap(lambda q, steps: self.algorithm.find(q, q, steps)))
         phi = as_theta(find(trained.q, steps))
         return Policy(trained.q, certain(phi), phi)
