@@ -15,12 +15,16 @@ from pathlib import Path
 
 import jax.random as jr
 import numpy as np
+from identification import graph_errors
 
-from adarl import family
+from adarl import Config, family, stages
 from adarl.collect import collect, random_policy
+from adarl.config import resolve
 from adarl.locate import changes
 from adarl.locate.independence import continuous, p_value
 from adarl.locate.structure import LocateConfig, Steps, find, steps_of
+from adarl.model.fit import fit
+from adarl.progress import Progress
 
 OUT = Path("results/locate")
 ROWS = 1000
@@ -234,7 +238,25 @@ def images(seeds: int = 20) -> dict:
     return {"image_seeds": seeds, "images": {kind: cases[kind].count(case) for kind, case in right.items()}}
 
 
-PARTS = {f.__name__: f for f in (systems, power, nulls, cartpole, images, cost, kci)}
+def structure(seeds: int = 2) -> dict:
+    """The edges that a model has if it learns them, takes those of the tests, or learns within those of the tests."""
+    found: dict = {}
+    for name in ("cartpole-gravity", "cartpole-mass"):
+        chosen = family(name)
+        for seed in range(seeds):
+            config = resolve(chosen, Config(seed=seed))
+            key_collect, key_model, *_ = jr.split(jr.key(seed), 5)
+            episodes = stages.record(chosen, chosen.sources, config, key_collect, Progress(quiet=True))
+            tested = find(steps_of(episodes), config.tests, seed)
+            for whose in ("learned", "tests", "both"):
+                plan = stages.sized(config.model, chosen, tested)
+                model = fit(episodes, 2, plan, key_model, bounds=stages.bounds_of(tested, plan, whose))
+                row = graph_errors(chosen, model) | {"theta": np.asarray(model.theta.theta_s)[:, 0].round(3).tolist()}
+                found.setdefault(name, {}).setdefault(whose, []).append(row)
+    return {"structure": found}
+
+
+PARTS = {f.__name__: f for f in (systems, power, nulls, cartpole, images, cost, kci, structure)}
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ Rows = Float[np.ndarray, "row column"]
 
 BUMPS = 6  # Nystroem's points of a column
 FOURIER = 60  # random features of all columns together
+ROUNDS = 3  # in which a regression looks at what it said before
 RIDGES = 10.0 ** np.arange(-1, 5)
 SCALES = {"constant": 100.0, "linear": 3.0, "own": 1.0, "products": 0.6, "joint": 0.5}
 """Of a feature of z, by its kind: what a function is likely to be made of."""
@@ -84,11 +85,21 @@ def p_value(
 
 
 def p_values(
-    x: Variable, ys: Sequence[Variable], z: Sequence[Variable] = (), *, seed: int = 0, trial: np.ndarray | None = None
+    x: Variable,
+    ys: Sequence[Variable],
+    z: Sequence[Variable] = (),
+    *,
+    seed: int = 0,
+    trial: np.ndarray | None = None,
+    sharp: bool = False,
 ) -> Float[np.ndarray, " y"]:
-    """x against each y, given z: one regression on z for all of them. 1 where x or y is constant or known from z."""
+    """x against each y, given z: one regression on z for all of them. 1 where x or y is constant or known from z.
+
+    `sharp` asks for a regression that can follow the edges of the ys, such as that of a failure, at a higher cost.
+    """
     group = groups_of(len(x.values), trial)
     of_z = features(z, len(x.values), seed)
+    of_z = sharpened(of_z, ys) if sharp else of_z
     of_x, times_z = own(x), products(x.values, *(one.values for one in z))
     whole = np.concatenate([of_x, times_z, *(y.values for y in ys)], axis=1)
     left = without(of_z, whole)
@@ -126,6 +137,19 @@ def features(z: Sequence[Variable], n: int, seed: int) -> Rows:
         parts.append(SCALES["products"] * standardised(np.concatenate(pairs, axis=1)))
         parts.append(SCALES["joint"] * fourier(linear, seed))
     return np.concatenate(parts, axis=1)
+
+
+def sharpened(of_z: Rows, ys: Sequence[Variable]) -> Rows:
+    """Features of z, and what they say of the ys, bent. Smooth functions round off an edge; those of what they say do not.
+
+    Where an edge is rounded off, what is left tells on which side of it a row lies, and with that its domain: everything
+    would look changed.
+    """
+    values = np.concatenate([y.values for y in ys], axis=1)
+    for _ in range(ROUNDS):
+        said = continuous(values - without(of_z, values))
+        of_z = np.concatenate([of_z, SCALES["linear"] * said.values, SCALES["own"] * _bent(said)], axis=1)
+    return of_z
 
 
 def own(x: Variable) -> Rows:

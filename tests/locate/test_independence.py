@@ -48,6 +48,22 @@ def test_an_effect_is_seen_beside_a_common_cause():
     assert rejected(lambda seed: p_value(*triple(seed, effect=0.4), seed=seed), 20) == 20
 
 
+def failing(seed: int, moved: float = 0.0) -> tuple[float, float]:
+    """p-values, plain and sharp, of a domain against a failure beyond an edge that it moves; some domains go further out."""
+    rng = np.random.default_rng(seed)
+    k, z = rng.integers(0, 5, 4000), rng.normal(size=(4000, 4))
+    z[:, :2] *= (0.3 + 0.4 * k)[:, None]
+    y = (np.abs(z[:, 0] + 0.5 * z[:, 1]) > 1 + moved * k) + 0.05 * rng.normal(size=4000)
+    tested = discrete(k), [continuous(y)], [continuous(column) for column in z.T]
+    return p_values(*tested, seed=seed)[0], p_values(*tested, seed=seed, sharp=True)[0]
+
+
+def test_an_edge_is_not_taken_for_a_change():
+    plain, sharp = np.array([failing(seed) for seed in range(8)]).T
+    assert (plain <= 0.05).sum() >= 7 and (sharp <= 0.05).sum() <= most(8)
+    assert failing(0, moved=0.05)[1] < 0.01
+
+
 def test_kernel_matrices_agree_with_features():
     seeds = [(seed, effect) for seed, effect in product(range(10), (0.0, 0.5))]
     pairs = [
