@@ -14,8 +14,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
-from adarl.adapt import Estimate, estimate
+from adarl.adapt.states import Estimate, estimate
 from adarl.model import fit
+from adarl.model.plan import ModelConfig
 from adarl.model.world import WorldModel
 from adarl.network import Network
 from adarl.policy.foresee import suited
@@ -111,13 +112,13 @@ def load(path: str | Path) -> Agent:
     return checkpoint.load(path, eqx.filter_eval_shape(like))
 
 
-def _model_config(sizes: dict[str, Any]) -> fit.ModelConfig:
-    return fit.ModelConfig(
+def _model_config(sizes: dict[str, Any]) -> ModelConfig:
+    return ModelConfig(
         **{name: sizes[name] for name in ("theta_s", "theta_r", "hidden", "mixture", "floor", "reward_floor")}
     )
 
 
-def model_like(n_state: int, n_actions: int, n_domains: int, config: fit.ModelConfig) -> WorldModel:
+def model_like(n_state: int, n_actions: int, n_domains: int, config: ModelConfig) -> WorldModel:
     """A model of the right shape with meaningless numbers, for loading."""
     ones = jnp.ones(n_state)
     scale = fit.Scale(ones, ones, ones, jnp.float32(0), jnp.float32(1))

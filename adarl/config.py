@@ -14,7 +14,7 @@ from adarl.domains.host import Host
 from adarl.locate.structure import LocateConfig
 from adarl.methods.cavia import CaviaConfig
 from adarl.methods.pearl import PearlConfig
-from adarl.model.fit import ModelConfig
+from adarl.model.plan import ModelConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.types import AdarlError
 

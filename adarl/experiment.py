@@ -15,7 +15,7 @@ import jax.random as jr
 import numpy as np
 
 from adarl import stages
-from adarl.adapt import Estimate
+from adarl.adapt.states import Estimate
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from adarl.adapt import Estimate, first_steps
+from adarl.adapt.states import Estimate, first_steps
 from adarl.agent import Agent
 from adarl.collect import collect, random_policy
 from adarl.config import Config, n_samples
@@ -32,6 +32,7 @@ from adarl.methods.non_t import NonT
 from adarl.methods.oracle import Oracle
 from adarl.methods.pearl import PEARL
 from adarl.model import fit
+from adarl.model.plan import ModelConfig
 from adarl.model.world import WorldModel
 from adarl.network import Network
 from adarl.policy import host as host_policy
@@ -110,7 +111,7 @@ def locate(family: Family, episodes: Episodes, config: Config, progress: Progres
     return {name: value.tolist() for name, value in vars(found).items()}
 
 
-def sized(plan: fit.ModelConfig, family: Family, found: Structure | None) -> fit.ModelConfig:
+def sized(plan: ModelConfig, family: Family, found: Structure | None) -> ModelConfig:
     """Dimensions of theta where the user left them open. Tests that see no change at all may lack power: as without them."""
     theta_s, theta_r = len(family.factors), 1
     if found is not None and found.changes.any():
@@ -122,7 +123,7 @@ def sized(plan: fit.ModelConfig, family: Family, found: Structure | None) -> fit
     )
 
 
-def bounds_of(found: Structure | None, plan: fit.ModelConfig, whose: str) -> fit.Bounds | None:
+def bounds_of(found: Structure | None, plan: ModelConfig, whose: str) -> fit.Bounds | None:
     """What tests say of the edges of a model, where they are asked. A state always carries itself on."""
     if found is None or whose == "learned":
         return None
@@ -135,7 +136,7 @@ def bounds_of(found: Structure | None, plan: fit.ModelConfig, whose: str) -> fit
 def estimate_model(
     family: Family,
     episodes: Episodes,
-    plan: fit.ModelConfig,
+    plan: ModelConfig,
     bounds: fit.Bounds | None,
     key,
     resume: Resume,
@@ -153,7 +154,7 @@ def estimate_model(
     return fit.fit(episodes, family.domain.n_actions, plan, key, bounds=bounds, state=state, each=each)
 
 
-def models_of(config: Config, plan: fit.ModelConfig) -> dict[str, fit.ModelConfig]:
+def models_of(config: Config, plan: ModelConfig) -> dict[str, ModelConfig]:
     """The models that the methods need, with their plans."""
     plans = {"model": plan, "model_star": without_masks(plan)}
     needed = {model_name(method) for method in config.methods}
@@ -221,7 +222,7 @@ def score(family: Family, point: Point, policy: Policy, view: View, config: Conf
     domain = family.domain
     if not isinstance(domain, Host):
         factors = {name: value[0] for name, value in family.stack((point,)).items()}
-        kinds = {"episodes": config.episodes, "steps": config.steps}
+        kinds: Any = {"episodes": config.episodes, "steps": config.steps, "seen_as": policy.seen_as}
         return np.asarray(returns_over_seeds(domain, factors, q, view, theta, key, **kinds).mean(1))
     seed = int(jr.randint(key, (), 0, 2**31 - 1))
     one = lambda i, tree: jax.tree.map(lambda x: x[i], tree)  # noqa: E731

@@ -7,6 +7,7 @@ A step leads from (s_tm1, a_tm1) to (s_t, r_t), as in Eq. 1.
 from typing import NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -50,7 +51,7 @@ class Episodes(eqx.Module):
 class Masks(eqx.Module):
     """Eq. 1's masks, axes (target, source): `c_s_to_s[i, j]` says that s_j at t-1 influences s_i at t.
 
-    With observed states there is no observation function, so s -> o and theta -> o have no mask here.
+    With observed states there is no observation function, so s -> o and theta -> o are empty.
     """
 
     c_s_to_s: Array
@@ -59,13 +60,21 @@ class Masks(eqx.Module):
     c_s_to_r: Array
     c_a_to_r: Array
     c_theta_to_r: Array
+    c_s_to_o: Array = eqx.field(default_factory=lambda: jnp.zeros(0))
+    c_theta_to_o: Array = eqx.field(default_factory=lambda: jnp.zeros(0))
 
 
 class Theta(eqx.Module):
-    """Change factors, one row a domain. theta_s enters the transition, theta_r the reward."""
+    """Change factors, one row a domain. theta_s enters the transition, theta_r the reward, theta_o what is seen."""
 
     theta_s: Float[Array, "*domain theta_s"]
     theta_r: Float[Array, "*domain theta_r"]
+    theta_o: Float[Array, "*domain theta_o"]
+
+    def __init__(self, theta_s: Array, theta_r: Array, theta_o: Array | None = None):
+        """Without images there is no theta_o."""
+        self.theta_s, self.theta_r = theta_s, theta_r
+        self.theta_o = jnp.zeros((*theta_s.shape[:-1], 0)) if theta_o is None else theta_o
 
 
 class Compact(eqx.Module):

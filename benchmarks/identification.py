@@ -14,7 +14,8 @@ import jax.random as jr
 import numpy as np
 
 from adarl import Config, Family, family
-from adarl.adapt import adapt, implied_factor
+from adarl.adapt.factor import implied_factor
+from adarl.adapt.states import adapt
 from adarl.config import resolve
 from adarl.graph import compact
 from adarl.model.fit import fit

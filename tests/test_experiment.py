@@ -15,7 +15,7 @@ from adarl.config import n_samples, resolve
 from adarl.experiment import described
 from adarl.methods.adarl import sources_of
 from adarl.methods.cavia import CaviaConfig
-from adarl.model.fit import ModelConfig
+from adarl.model.plan import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.progress import Progress

@@ -12,12 +12,12 @@ import pytest
 
 import adarl
 from adarl import Agent, Config, stages
-from adarl.adapt import Estimate
+from adarl.adapt.states import Estimate
 from adarl.agent import model_like
 from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family
 from adarl.locate.structure import Structure
-from adarl.model.fit import ModelConfig
+from adarl.model.plan import ModelConfig
 from adarl.network import Network
 from adarl.policy.view import View
 from adarl.types import Theta

@@ -12,7 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors
-from adarl.domains.picture import HEIGHT, WIDTH, picture
+from adarl.domains.picture import SHAPE, picture
 from adarl.types import Step
 
 TAU = 0.02
@@ -101,11 +101,13 @@ class CartPoleImages(CartPole):
         return {**super().defaults, "noise": 0.0}
 
     @property
-    def image(self) -> tuple[int, int]:
-        """Height and width."""
-        return HEIGHT, WIDTH
+    def image(self) -> tuple[int, int, int]:
+        """Height, width and one channel."""
+        return *SHAPE, 1
 
-    def observe(self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors) -> Float[Array, "height width"]:
+    def observe(
+        self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors
+    ) -> Float[Array, "height width channel"]:
         """A picture in [-1, 1], and Gaussian noise, which is not clipped."""
-        clean = picture(s[0], s[2], factors["length"])
+        clean = picture(s[0], s[2], factors["length"])[..., None]
         return clean + jnp.sqrt(factors["noise"]) * jr.normal(key, clean.shape)

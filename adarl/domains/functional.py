@@ -51,10 +51,12 @@ class Camera(Functional, Protocol):
     """A pure environment whose state is not seen, but an image of it."""
 
     @property
-    def image(self) -> tuple[int, int]:
-        """Height and width of what is seen."""
+    def image(self) -> tuple[int, int, int]:
+        """Height, width and channels of what is seen."""
         ...
 
-    def observe(self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors) -> Float[Array, "height width"]:
+    def observe(
+        self, key: PRNGKeyArray, s: Float[Array, " state"], factors: Factors
+    ) -> Float[Array, "height width channel"]:
         """What is seen of a state, in about [-1, 1]. Noise comes from the key."""
         ...

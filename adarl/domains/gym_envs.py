@@ -66,7 +66,7 @@ class CartPoleEnv(gym.Env[np.ndarray, np.int64]):
         free = float(np.finfo(np.float32).max)
         high = np.array([2 * self._domain.position_limit, free, 2 * self._domain.angle_limit, free], np.float32)
         if isinstance(self._domain, CartPoleImages):  # noise has no limit either
-            high = np.full((*self._domain.image, 1), free if self._values["noise"] else 1.0, np.float32)
+            high = np.full(self._domain.image, free if self._values["noise"] else 1.0, np.float32)
         self.observation_space = Box(-high, high)
 
     def reset(
@@ -121,7 +121,7 @@ def _step(domain: CartPole, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""]
 
 @partial(jax.jit, static_argnames="domain")
 def _observe(domain: CartPoleImages, seed: Int[Array, ""], s: Float[Array, " state"], factors: Factors) -> Array:
-    return domain.observe(jr.key(seed), s, factors)[..., None]
+    return domain.observe(jr.key(seed), s, factors)
 
 
 LARGER = 8

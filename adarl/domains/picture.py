@@ -8,7 +8,7 @@ pixels: a picture is drawn where it is used.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-HEIGHT, WIDTH = 32, 64
+HEIGHT, WIDTH = SHAPE = 32, 64
 PIXELS_PER_METRE = 10.0
 """The track is seen to 3.2 m on either side."""
 GROUND = 26.0

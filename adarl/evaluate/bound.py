@@ -19,7 +19,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from adarl.adapt import PRIOR
+from adarl.adapt.search import PRIOR
 from adarl.agent import Agent
 from adarl.domains.functional import Factors, Functional
 from adarl.network import Network
@@ -178,9 +178,10 @@ def _measure(
     sources = agent.model.theta
 
     def draw(key: PRNGKeyArray) -> Theta:
-        # All dimensions, of which the view keeps theta_min.
-        keys = Theta(*jr.split(key))
-        return jax.tree.map(lambda k, t: t.mean(0) + t.std(0) * jr.normal(k, t.shape[1:]), keys, sources)
+        # All dimensions, of which the view keeps theta_min; theta_o is never among those.
+        key_s, key_r = jr.split(key)
+        one = lambda k, t: t.mean(0) + t.std(0) * jr.normal(k, t.shape[1:])  # noqa: E731
+        return Theta(one(key_s, sources.theta_s), one(key_r, sources.theta_r), sources.theta_o.mean(0))
 
     def episode(key: PRNGKeyArray, factors: Factors, theta: Theta) -> tuple[Array, Array]:
         key_reset, key_steps, key_theta = jr.split(key, 3)

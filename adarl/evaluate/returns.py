@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
 from adarl.network import Network
+from adarl.policy.perceived import THETA
 from adarl.policy.view import View
 from adarl.types import Theta
 
@@ -63,14 +64,16 @@ def returns_over_seeds(
     *,
     episodes: int,
     steps: int = 10_000,
+    seen_as: Float[Array, "seed theta"] | None = None,
 ) -> Float[Array, "seed episode"]:
-    """`returns` of many policies at once: `q` and `theta` have a leading seed axis; starts differ."""
+    """`returns` of many policies at once: `q`, `theta` and `seen_as` have a leading seed axis; starts differ."""
     n_seeds = jax.tree.leaves(q)[0].shape[0]
 
-    def one(q: Network, theta: Theta, key: PRNGKeyArray) -> Float[Array, " episode"]:
-        return returns(domain, factors, q, view, theta, key, episodes=episodes, steps=steps)
+    def one(q: Network, theta: Theta, key: PRNGKeyArray, seen_as: Array | None) -> Float[Array, " episode"]:
+        here = factors if seen_as is None else {**factors, THETA: seen_as}
+        return returns(domain, here, q, view, theta, key, episodes=episodes, steps=steps)
 
-    return eqx.filter_vmap(one)(q, theta, jr.split(key, n_seeds))
+    return eqx.filter_vmap(one)(q, theta, jr.split(key, n_seeds), seen_as)
 
 
 @eqx.filter_jit

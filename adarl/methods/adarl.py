@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from adarl.adapt import adapt
+from adarl.adapt import images
+from adarl.adapt.states import Estimate, adapt
 from adarl.agent import Agent
 from adarl.domains.host import Host
 from adarl.graph import compact
-from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Trained, stack
+from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Sample, Trained, stack
+from adarl.model.encoder import joined
+from adarl.model.eye import Film
 from adarl.model.world import WorldModel
 from adarl.policy import host as host_policy
 from adarl.policy import learn
@@ -21,7 +24,10 @@ from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.imagine import Imagined
 from adarl.policy.learn import LearnState, Sources
 from adarl.policy.view import View
-from adarl.types import Compact, Episodes
+from adarl.types import Compact, Theta
+
+LOOKS = 3
+"""Images after which what is believed of a state is worth to start from."""
 
 
 class AdaRL(OneQ):
@@ -30,7 +36,7 @@ class AdaRL(OneQ):
     def __init__(self, lesson: Lesson, model: WorldModel, *, imagined: bool = False):
         self.lesson, self.model = lesson, model
         self.minimal = sufficient(compact(model.masks))
-        self.view = View.of(self.minimal, model.scale.s_mean, model.scale.s_scale)
+        self.view = View.of(self.minimal, lesson.scale.s_mean, lesson.scale.s_scale)
         self.sources = sources_of(lesson, model, imagined=imagined)
         self.algorithm = DoubleDQN(lesson.policy.learner, model.theta)
 
@@ -40,10 +46,22 @@ class AdaRL(OneQ):
             return self._train_on_host(self.lesson.family.domain, keys, resume, bar)
         return super().train(keys, resume, bar)
 
-    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """Lines 20 and 21: theta of the target, from every seed's own samples; the policy stays as it is."""
-        known = stack([adapt(self.model, episodes) for episodes in samples])
-        return Policy(trained.q, known, known.theta)
+        known = stack([self._estimate(seen) for seen in samples])
+        return Policy(trained.q, known, known.theta, self.seen_as(known.theta))
+
+    def _estimate(self, seen: Sample) -> Estimate:
+        return images.adapt(self.model, seen) if isinstance(seen, Film) else adapt(self.model, seen)
+
+    def seen_as(self, theta: Theta) -> Float[Array, "row theta"] | None:
+        """What the encoder is told, where there is one."""
+        return None if self.model.eye is None else joined(jax.vmap(self.model.raw)(theta))
+
+    def policy_like(self, n_seeds: int) -> Policy:
+        """The shape of `adapt`'s answer."""
+        like = super().policy_like(n_seeds)
+        return Policy(like.q, like.known, like.told, self.seen_as(like.told))
 
     def agent(self, trained: Trained) -> Agent:
         """The policy that did best on the sources."""
@@ -83,10 +101,14 @@ def sources_of(lesson: Lesson, model: WorldModel, *, imagined: bool) -> Sources:
     """Where the policy practises: the sources, and for AdaRL+ imagined domains."""
     family, episodes = lesson.family, lesson.episodes
     domain = None if isinstance(family.domain, Host) else family.domain
-    factors = {} if domain is None else family.stack(family.sources)
+    told = None if model.eye is None else joined(jax.vmap(model.raw)(model.theta))
+    factors = {} if domain is None else lesson.factors(family.sources, told)
     flat = lambda s: s.reshape(-1, s.shape[-1])  # noqa: E731
     if domain is None:  # A Gymnasium environment starts only as usual, but imagination can start wherever it was seen.
         narrow, wide = flat(episodes.s[:, :, 0]), episodes.s[:, :, :-1][episodes.valid]
+    elif model.eye is not None:  # A first image shows no velocity: imagination starts after some looks.
+        narrow = episodes.s[:, lesson.n_wide :, LOOKS][episodes.valid[:, lesson.n_wide :, LOOKS]]
+        wide = episodes.s[:, :, LOOKS:-1][episodes.valid[:, :, LOOKS:]]
     else:
         narrow, wide = flat(episodes.s[:, lesson.n_wide :, 0]), flat(episodes.s[:, : lesson.n_wide, 0])
         narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)

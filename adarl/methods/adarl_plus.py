@@ -15,11 +15,10 @@ from jaxtyping import PRNGKeyArray
 
 from adarl.agent import Agent
 from adarl.methods.adarl import AdaRL
-from adarl.methods.method import Lesson, Policy, Trained
+from adarl.methods.method import Lesson, Policy, Sample, Trained
 from adarl.model.world import WorldModel
 from adarl.policy.foresee import suited
 from adarl.policy.learn import LearnState
-from adarl.types import Episodes
 
 STARTS = 64  # that an agent remembers, to look ahead from
 
@@ -34,14 +33,15 @@ class AdaRLPlus(AdaRL):
         """All networks that were evaluated."""
         return states.evaluated
 
-    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """theta of the target, the network that suits it, and what to tell it."""
-        known = super().adapt(trained, target, samples, keys).known
+        as_in_adarl = super().adapt(trained, target, samples, keys)
+        known = as_in_adarl.known
         world: Any = self.sources.imagined
         one = lambda networks, merit, theta, key: suited(world, networks, merit, self.view, theta, key)  # noqa: E731
         each = (trained.q, trained.merit, known.theta, jr.split(jr.key(0), len(samples)))
         q, told = eqx.filter_jit(eqx.filter_vmap(one))(*each)
-        return Policy(q, known, told)
+        return Policy(q, known, told, as_in_adarl.seen_as)
 
     def agent(self, trained: Trained) -> Agent:
         """As in AdaRL, with all networks of the best seed."""

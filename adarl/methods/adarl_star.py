@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from adarl.model.fit import ModelConfig
 from adarl.model.losses import Sparsity
+from adarl.model.plan import ModelConfig
 
 
 def without_masks(config: ModelConfig) -> ModelConfig:

@@ -15,18 +15,23 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.adapt import Estimate
+from adarl.adapt.states import Estimate
 from adarl.domains.family import Family
-from adarl.domains.functional import Functional
-from adarl.domains.host import Host
-from adarl.model.fit import measure, pack
-from adarl.model.world import Scale
+from adarl.domains.functional import Factors, Functional
+from adarl.domains.host import Host, Point
+from adarl.model.eye import Film
+from adarl.model.rows import measure, pack
+from adarl.model.sight import believe
+from adarl.model.world import Scale, WorldModel
 from adarl.policy import learn
 from adarl.policy.learn import Algorithm, LearnState, PolicyConfig, Sources
+from adarl.policy.perceived import THETA
 from adarl.policy.replay import Experience
 from adarl.policy.view import View
 from adarl.types import AdarlError, Episodes, Step, Theta, Transition
 
+Sample = Episodes | Film
+"""What a seed may see of a target."""
 Bar = Callable[[int], None]
 """Told how many updates are done."""
 
@@ -59,6 +64,8 @@ class Lesson:
     policy: PolicyConfig
     persist: float = 0.0
     """Chance that a random action is repeated, where practice is in Gymnasium environments."""
+    seen_by: WorldModel | None = None
+    """The model whose eye sees the images, where states are not seen. Then states are what it believes."""
 
     @property
     def functional(self) -> Functional:
@@ -81,10 +88,24 @@ class Lesson:
         scale = self.scale
         return View(scale.s_mean, scale.s_scale, tuple(range(len(scale.s_mean))), tuple(range(n_told)), ())
 
+    def factors(self, points: Sequence[Point], told: Float[Array, "domain theta"] | None = None) -> Factors:
+        """Of every point; where images are seen, also what the encoder is told of it."""
+        found = self.family.stack(points)
+        if self.seen_by is None:
+            return found
+        return {**found, THETA: jnp.zeros((len(points), 0)) if told is None else told}
+
     def sources(self) -> Sources:
         """The sources as environments to practise in."""
-        factors = self.family.stack(self.family.sources)
+        factors = self.factors(self.family.sources)
         return Sources(self.functional, factors, len(self.family.sources), None, self.best)
+
+    def believed(self, sample: Sample) -> Episodes:
+        """Samples with their states, or what is believed of them."""
+        if isinstance(sample, Episodes):
+            return sample
+        assert self.seen_by is not None
+        return believe(self.seen_by, sample, jax.tree.map(lambda t: t[:1], self.seen_by.theta))
 
 
 class Trained(eqx.Module):
@@ -105,6 +126,8 @@ class Policy(eqx.Module):
     """Of the target."""
     told: Theta
     """What is known, unless the method has a reason to tell something else."""
+    seen_as: Float[Array, "seed theta"] | None = None
+    """What an encoder is told of the target, where it is told anything."""
 
 
 class Method(Protocol):
@@ -125,7 +148,7 @@ class Method(Protocol):
         """The scores on the sources while it learned."""
         ...
 
-    def adapt(self, trained: Any, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: Any, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """What acts in the target. `samples` holds what each seed may see of it; `keys` are those of the training."""
         ...
 

@@ -18,6 +18,7 @@ from adarl.methods.method import (
     OneQ,
     Policy,
     Resume,
+    Sample,
     certain,
     chosen,
     experiences,
@@ -31,7 +32,6 @@ from adarl.policy import double_dqn, learn, replay
 from adarl.policy.double_dqn import DoubleDQN, Learner
 from adarl.policy.learn import LearnState
 from adarl.policy.replay import Experience
-from adarl.types import Episodes
 
 POOL = 4096  # steps of a target that are kept; more are thinned out evenly
 
@@ -85,10 +85,11 @@ class NonT(OneQ):
         """The scores on the sources while it learned from them alone."""
         return trained.curve[:, : self.alone // self.lesson.policy.evaluate_every]
 
-    def adapt(self, trained: LearnState, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: LearnState, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """The last tenth, with the target's samples in the pool."""
         nothing = jax.tree.map(lambda x: x[0], nothing_told(1))
-        seen = stack([experiences(rows(episodes, POOL), self.lesson, self.view, nothing) for episodes in samples])
+        steps = [rows(self.lesson.believed(seen), POOL) for seen in samples]
+        seen = stack([experiences(each, self.lesson, self.view, nothing) for each in steps])
         states = eqx.tree_at(lambda s: s.learner, trained, Pooled(**vars(trained.learner), pool=seen))
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))

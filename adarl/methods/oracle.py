@@ -11,6 +11,7 @@ from adarl.methods.method import (
     OneQ,
     Policy,
     Resume,
+    Sample,
     Trained,
     certain,
     chosen,
@@ -20,7 +21,6 @@ from adarl.methods.method import (
 )
 from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.learn import Sources
-from adarl.types import Episodes
 
 
 class Oracle(OneQ):
@@ -44,7 +44,7 @@ class Oracle(OneQ):
 
     def _only(self, target: str) -> Sources:
         """The target as the only source."""
-        factors = self.lesson.family.stack((self.lesson.family.targets[target],))
+        factors = self.lesson.factors((self.lesson.family.targets[target],))
         return Sources(self.lesson.functional, factors, 1, None, self.lesson.best)
 
     def trained_like(self, n_seeds: int) -> dict[str, Trained]:
@@ -57,7 +57,7 @@ class Oracle(OneQ):
         """The mean over the targets, for it never sees a source."""
         return jnp.stack([one.curve for one in trained.values()]).mean(0)
 
-    def adapt(self, trained: dict[str, Trained], target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: dict[str, Trained], target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """The policy of this target; samples are of no use to it."""
         nothing = nothing_told(len(samples))
         return Policy(trained[target].q, certain(nothing), nothing)

@@ -18,14 +18,14 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.adapt import Estimate
+from adarl.adapt.states import Estimate
 from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
-from adarl.methods.method import Lesson, OneQ, Policy, Trained, rows, stack, usual
+from adarl.methods.method import Lesson, OneQ, Policy, Sample, Trained, rows, stack, usual
 from adarl.network import Network
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.replay import Experience
-from adarl.types import Episodes, Theta, Transition
+from adarl.types import Theta, Transition
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ class PEARL(OneQ):
         reward = (steps.r_t[..., None] - scale.r_mean) / scale.r_scale
         return jnp.concatenate([state, jax.nn.one_hot(steps.a_tm1, n_actions), reward, change, steps.ended[..., None]], -1)
 
-    def adapt(self, trained: Trained, target: str, samples: Sequence[Episodes], keys: PRNGKeyArray) -> Policy:
+    def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """The posterior of z, from every seed's own samples."""
         n = self.config.batch * GROUPS
-        seen = stack([self._features(rows(episodes, n)) for episodes in samples])
+        seen = stack([self._features(rows(self.lesson.believed(seen), n)) for seen in samples])
         encode = eqx.filter_jit(eqx.filter_vmap(self.algorithm.encode))
         mean, variance = encode(trained.q, seen)
         z = Estimate(as_theta(mean), as_theta(jnp.sqrt(variance)))

@@ -10,7 +10,6 @@ only where each dimension of theta_s is one change and no mixture of two.
 
 from collections.abc import Callable
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -19,12 +18,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from adarl.model.rows import Rows
 from adarl.model.transition import TransitionHead
 from adarl.model.world import Heads, Scale, encode
 from adarl.types import Theta
-
-if TYPE_CHECKING:
-    from adarl.model.fit import Rows
 
 STEPS = 4096
 """Over which the effects of theta_s are averaged, all domains together."""
@@ -40,7 +37,7 @@ GRID = np.concatenate([[0.0], *([x, -x] for x in np.geomspace(1.0, 1e-4, 49))])
 """Angles and shears that are tried for a pair. Zero is first: without a gain nothing moves."""
 
 
-def align(heads: Heads, theta: Theta, rows: "Rows", scale: Scale, n_actions: int, key: PRNGKeyArray) -> tuple[Heads, Theta]:
+def align(heads: Heads, theta: Theta, rows: Rows, scale: Scale, n_actions: int, key: PRNGKeyArray) -> tuple[Heads, Theta]:
     """The same predictions for every source, with a theta_s of unit variance and one change a dimension."""
     gram = np.asarray(effects(heads.transition, rows, scale, n_actions, key), np.float64)
     m, a = axes(np.asarray(theta.theta_s, np.float64), gram)
@@ -51,7 +48,7 @@ def align(heads: Heads, theta: Theta, rows: "Rows", scale: Scale, n_actions: int
 
 @eqx.filter_jit
 def effects(
-    heads: TransitionHead, rows: "Rows", scale: Scale, n_actions: int, key: PRNGKeyArray
+    heads: TransitionHead, rows: Rows, scale: Scale, n_actions: int, key: PRNGKeyArray
 ) -> Float[Array, "state theta_s theta_s"]:
     """G_i = E[slope_i slope_i^T]: how theta_s moves the mean of s_i, every parent in place."""
     n_domains = rows.count.shape[0]

@@ -6,7 +6,6 @@ their price in L_reg. In the first two, what a function reads for nothing is shr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import equinox as eqx
@@ -14,58 +13,22 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.model import losses
 from adarl.model import masks as gates
 from adarl.model.align import align
+from adarl.model.encoder import Encoder
+from adarl.model.eye import Eye, Film
 from adarl.model.heads import RewardHead
-from adarl.model.losses import Sparsity
+from adarl.model.observation import ObservationHead, Predictions
+from adarl.model.patches import Shape
+from adarl.model.plan import MissVAEConfig, ModelConfig
+from adarl.model.rows import Rows, measure, pack, unscaled
+from adarl.model.sight import Seen, Trials, draw_trials, look, worth_to_o
 from adarl.model.transition import stack_heads
 from adarl.model.world import Heads, Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """How the world model is estimated."""
-
-    theta_s: int = -1
-    """Dimensions of the change factor of the transition. -1 gives it one for every factor that the family declares, and none
-    where tests find that only the reward changed."""
-    theta_r: int = -1
-    """Dimensions of the change factor of the reward. -1 gives it one, and none where tests find that it did not change."""
-    hidden: int = 48
-    """Width of the networks."""
-    mixture: int = 2
-    """Gaussians in a mixture."""
-    floor: float = 2e-3
-    """Smallest standard deviation, in units of the standardised increment: effects far below it are not edges."""
-    reward_floor: float = 0.02
-    """The same for the reward, in units of the standardised reward: networks round off the edge of a failure."""
-    open_steps: int = 1500
-    """Steps of Adam with all edges open, until theta has taken shape."""
-    search_steps: int = 3000
-    """Steps in which the worth of every edge is measured."""
-    binary_steps: int = 1500
-    """Steps with the binary masks."""
-    batch: int = 640
-    """Transitions in a batch, over all domains."""
-    learning_rate: float = 3e-3
-    """Of functions and theta; decays to 2% before the masks are decided, and once more from 30% after."""
-    theta_speed: float = 5.0
-    """How much faster theta learns than the functions."""
-    shrink: float = 0.3
-    """How fast the weights by which a function reads its inputs shrink, relative to the learning rate."""
-    threshold: float = 0.5
-    """Probability above which an edge stays."""
-    sparsity: Sparsity = field(default_factory=Sparsity)
-    """L_reg's weights."""
-
-    @property
-    def steps(self) -> int:
-        """All three phases."""
-        return self.open_steps + self.search_steps + self.binary_steps
 
 
 class Parameters(eqx.Module):
@@ -73,6 +36,8 @@ class Parameters(eqx.Module):
 
     heads: Heads
     theta: Theta
+    eye: Eye | None = None
+    """Where images are seen."""
 
 
 class FitState(eqx.Module):
@@ -92,49 +57,16 @@ class Bounds(eqx.Module):
     most: Masks
 
 
-class Rows(eqx.Module):
-    """The valid steps of every domain, first rows first; the rest of the axis is never drawn."""
-
-    transition: Transition
-    count: Int[Array, " domain"]
-
-
-CHUNK = 500
 WAIT = 0.15  # share of the open phase in which theta rests; in as much again it comes to speed
 LOOK = 10  # steps between two looks at the worth of the edges
 MEMORY = 0.9  # of an edge's worth, from look to look
 Phase = Literal["open", "search", "binary"]
 
 
-def pack(episodes: Episodes) -> Rows:
-    """Episodes -> Rows."""
-    n_domains = episodes.valid.shape[0]
-    flat = jax.tree.map(lambda x: x.reshape(n_domains, -1, *x.shape[3:]), episodes.transitions())
-    valid = episodes.valid.reshape(n_domains, -1)
-    order = jnp.argsort(~valid, axis=1, stable=True)
-    take = jax.vmap(lambda x, i: x[i])
-    return Rows(jax.tree.map(lambda x: take(x, order), flat), valid.sum(1))
-
-
-def measure(rows: Rows) -> Scale:
-    """Means and standard deviations over the valid rows of all domains, each domain with equal weight."""
-    steps = rows.transition
-    count = rows.count.astype(jnp.float32)[:, None]
-    weight = (jnp.arange(steps.r_t.shape[1]) < rows.count[:, None]).astype(jnp.float32) / count / count.shape[0]
-
-    def moments(x):
-        w = weight.reshape(weight.shape + (1,) * (x.ndim - 2))
-        mean = (w * x).sum((0, 1))
-        deviation = jnp.sqrt((w * (x - mean) ** 2).sum((0, 1)))
-        return mean, jnp.where(deviation > 1e-6, deviation, 1.0)  # a constant column keeps its unit
-
-    s_mean, s_scale = moments(steps.s_tm1)
-    r_mean, r_scale = moments(steps.r_t)
-    return Scale(s_mean, s_scale, moments(steps.s_t - steps.s_tm1)[1], r_mean, r_scale)
-
-
-def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key: PRNGKeyArray) -> FitState:
-    """The first state of the loop."""
+def start(
+    n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key: PRNGKeyArray, image: Shape | None = None
+) -> FitState:
+    """The first state of the loop; `image` is the shape of what is seen, where states are not."""
     key_transition, key_reward = jr.split(key)
     shape = (config.hidden, config.mixture)
     heads = Heads(
@@ -143,9 +75,26 @@ def start(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, key
     )
     # From zero, each theta first moves the way its own domain's residuals point: near domains stay near.
     theta = Theta(jnp.zeros((n_domains, config.theta_s)), jnp.zeros((n_domains, config.theta_r)))
-    parameters: Any = Parameters(heads, theta)
-    worth = gates.every_edge(n_state, config.theta_s, config.theta_r, 2 * gates.STRONG)
+    eye, theta_o = None, None
+    if image is not None:
+        assert isinstance(config, MissVAEConfig)
+        theta_o = config.theta_o
+        theta = Theta(theta.theta_s, theta.theta_r, jnp.zeros((n_domains, theta_o)))
+        eye = _open_eye(image, n_state, n_actions, config, jr.fold_in(key, 1))
+    parameters: Any = Parameters(heads, theta, eye)
+    worth = gates.every_edge(n_state, config.theta_s, config.theta_r, 2 * gates.STRONG, theta_o)
     return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
+
+
+def _open_eye(image: Shape, n_state: int, n_actions: int, config: MissVAEConfig, key: PRNGKeyArray) -> Eye:
+    key_encoder, key_observation, key_predictions = jr.split(key, 3)
+    thetas = (config.theta_o, config.theta_s, config.theta_r)
+    widths = {"features": config.features, "memory": config.memory, "mixture": config.mixture, "floor": config.floor}
+    return Eye(
+        Encoder(image, n_state, n_actions, sum(thetas), **widths, key=key_encoder),
+        ObservationHead(n_state + config.theta_o, config.theta_o, config.features, image, key=key_observation),
+        Predictions(n_state, n_actions, *thetas, config.features, image, key=key_predictions),
+    )
 
 
 def _rate(config: ModelConfig) -> optax.Schedule:
@@ -163,11 +112,10 @@ def _optimiser(config: ModelConfig) -> optax.GradientTransformation:
     swift = optax.chain(
         optax.adam(lambda step: rate(step) * jnp.clip(step / wait - 1, 0.0, 1.0)), optax.scale(config.theta_speed)
     )
-    labels = lambda p: Parameters(  # noqa: E731
-        jax.tree.map(lambda _: "heads", p.heads), jax.tree.map(lambda _: "theta", p.theta)
-    )
+    named = lambda name, part: jax.tree.map(lambda _: name, part)  # noqa: E731
+    labels = lambda p: Parameters(named("heads", p.heads), named("theta", p.theta), named("heads", p.eye))  # noqa: E731
     return optax.chain(
-        optax.clip_by_global_norm(10.0),
+        optax.clip_by_global_norm(1000.0 if isinstance(config, MissVAEConfig) else 10.0),
         optax.multi_transform({"heads": optax.adam(rate), "theta": swift}, labels),
     )
 
@@ -181,8 +129,7 @@ def phase(step: int, config: ModelConfig) -> Phase:
 
 def _decided(worth: Masks, config: ModelConfig, bounds: Bounds | None) -> tuple[Masks, Masks]:
     """The probability of every edge, and whether it stays."""
-    sizes = (worth.c_s_to_s.shape[0], config.theta_s, config.theta_r)
-    prob = gates.probabilities(worth, losses.price(*sizes, config.sparsity))
+    prob = gates.probabilities(worth, losses.price(worth, config.sparsity))
     hard = gates.harden(prob, config.threshold)
     return prob, hard if bounds is None else jax.tree.map(jnp.clip, hard, bounds.least, bounds.most)
 
@@ -190,7 +137,7 @@ def _decided(worth: Masks, config: ModelConfig, bounds: Bounds | None) -> tuple[
 @eqx.filter_jit
 def advance(
     state: FitState,
-    rows: Rows,
+    data: Rows | Film,
     scale: Scale,
     n_actions: int,
     config: ModelConfig,
@@ -198,43 +145,57 @@ def advance(
     key: PRNGKeyArray,
     bounds: Bounds | None = None,
 ) -> tuple[FitState, dict[str, Array]]:
-    """`CHUNK` steps of Adam in one phase, and the mean of every term over them."""
+    """A chunk of steps of Adam in one phase, and the mean of every term over them."""
     optimiser = _optimiser(config)
-    n_domains = rows.count.shape[0]
-    per_domain = max(8, config.batch // n_domains)
-
-    sizes = (state.worth.c_s_to_s.shape[0], config.theta_s, config.theta_r)
     _, hard = _decided(state.worth, config, bounds)
-
-    valid = jnp.arange(rows.transition.ended.shape[1]) < rows.count[:, None]
-    p_ended = (rows.transition.ended & valid).sum() / rows.count.sum()
+    p_ended = _share_of_ends(data)
 
     def masks(key: PRNGKeyArray, worth: Masks) -> Masks:
         if now == "open":
-            return gates.draw_open(key, sizes)
+            return gates.draw_open(key, worth)
         return gates.draw(key, worth) if now == "search" else hard
 
-    def objective(parameters: Parameters, masks: Masks, batch: Transition):
+    def seen(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray) -> Seen:
+        if isinstance(batch, Transition):
+            return Seen(losses.Believed(batch), {}, batch.s_t)
+        assert parameters.eye is not None
+        return look(parameters.eye, masks, parameters.theta, batch, scale, key)
+
+    def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray):
         # One mode at first: two modes could pass a theta that flips the action's effect off as chance.
         apart = 0.0 if now == "open" else 1.0
-        terms = losses.terms(parameters.heads, masks, parameters.theta, scale, n_actions, batch, config.sparsity, apart)
+        rows, of_images, _ = seen(parameters, masks, batch, key)
+        of_states = losses.terms(
+            parameters.heads, masks, parameters.theta, scale, n_actions, rows, config.sparsity, apart, _free(config)
+        )
+        terms = of_states | of_images
         return sum(terms.values()), terms
+
+    def worth_now(parameters: Parameters, batch: Transition | Trials, key: PRNGKeyArray) -> Masks:
+        every = jax.tree.map(jnp.ones_like, hard)
+        rows, _, s = seen(parameters, every, batch, key)
+        fresh = losses.worth(parameters.heads, scale, n_actions, rows, parameters.theta, p_ended)
+        if isinstance(batch, Transition):
+            return fresh
+        assert parameters.eye is not None
+        to_o = worth_to_o(parameters.eye, every, parameters.theta, batch, s)
+        return Masks(**{**vars(fresh), "c_s_to_o": to_o[0], "c_theta_to_o": to_o[1]})
 
     def move(state: FitState, _):
         key_rows, key_masks = jr.split(jr.fold_in(key, state.step))
-        index = jr.randint(key_rows, (n_domains, per_domain), 0, rows.count[:, None])
-        batch = jax.tree.map(lambda x: jax.vmap(lambda y, i: y[i])(x, index), rows.transition)
+        key_states = jr.fold_in(key_masks, 1)
+        batch = _batch(data, config, key_rows)
         parameters: Any = state.parameters
         worth = state.worth
-        gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch)
+        gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch, key_states)
         if now == "search":
-            few = jax.tree.map(lambda x: x[:, : max(4, per_domain // 2)], batch)
+            few: Any = jax.tree.map(lambda x: x[:, : max(FEWEST[type(batch)], x.shape[1] // 2)], batch)
 
-            def look(worth: Masks) -> Masks:
-                fresh = losses.worth(parameters.heads, scale, n_actions, few, parameters.theta, p_ended)
+            def look_again(worth: Masks) -> Masks:
+                fresh = worth_now(parameters, few, key_states)
                 return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
 
-            worth = jax.lax.cond(state.step % LOOK == 0, look, lambda worth: worth, worth)
+            worth = jax.lax.cond(state.step % LOOK == 0, look_again, lambda worth: worth, worth)
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
         moved: Any = optax.apply_updates(parameters, update)
         if now != "binary":
@@ -242,27 +203,52 @@ def advance(
             moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
         return FitState(moved, memory, worth, state.step + 1), terms
 
-    state, terms = jax.lax.scan(move, state, None, length=CHUNK)
+    state, terms = jax.lax.scan(move, state, None, length=config.chunk)
     return state, jax.tree.map(jnp.mean, terms)
+
+
+FEWEST = {Transition: 4, Trials: 1}
+"""Rows of a domain in which edges are looked at, at least."""
+
+
+def _batch(data: Rows | Film, config: ModelConfig, key: PRNGKeyArray) -> Transition | Trials:
+    """As much of every domain."""
+    if isinstance(data, Film):
+        return draw_trials(data, max(1, config.batch // data.episodes.a.shape[0]), key)
+    n_domains = data.count.shape[0]
+    index = jr.randint(key, (n_domains, max(8, config.batch // n_domains)), 0, data.count[:, None])
+    return jax.tree.map(lambda x: jax.vmap(lambda y, i: y[i])(x, index), data.transition)
+
+
+def _share_of_ends(data: Rows | Film) -> Float[Array, ""]:
+    if isinstance(data, Film):
+        return (data.episodes.ended & data.episodes.valid).sum() / data.episodes.valid.sum()
+    valid = jnp.arange(data.transition.ended.shape[1]) < data.count[:, None]
+    return (data.transition.ended & valid).sum() / data.count.sum()
+
+
+def _free(config: ModelConfig) -> float:
+    return config.free if isinstance(config, MissVAEConfig) else -jnp.inf
 
 
 def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, bounds: Bounds | None = None) -> WorldModel:
     """Binary masks, and theta standardised over the sources: it is identified up to scale and sign only."""
     prob, hard = _decided(state.worth, config, bounds)
-    heads, theta = state.parameters.heads, state.parameters.theta
-    used_s = (hard.c_theta_to_s > 0).any(0)
-    used_r = hard.c_theta_to_r > 0
-    theta_s, mean_s, scale_s = _standardise(theta.theta_s, used_s)
-    theta_r, mean_r, scale_r = _standardise(theta.theta_r, used_r)
+    parameters = state.parameters
+    used = Theta((hard.c_theta_to_s > 0).any(0), hard.c_theta_to_r > 0, hard.c_theta_to_o > 0)
+    of = parameters.theta
+    pairs = ((of.theta_s, used.theta_s), (of.theta_r, used.theta_r), (of.theta_o, used.theta_o))
+    theta, mean, deviation = (Theta(*part) for part in zip(*(_standardise(*pair) for pair in pairs), strict=True))
     return WorldModel(
-        heads=heads,
+        heads=parameters.heads,
         masks=hard,
         masks_prob=prob,
-        theta=Theta(theta_s, theta_r),
-        theta_mean=Theta(mean_s, mean_r),
-        theta_scale=Theta(scale_s, scale_r),
+        theta=theta,
+        theta_mean=mean,
+        theta_scale=deviation,
         scale=scale,
         n_actions=n_actions,
+        eye=parameters.eye,
     )
 
 
@@ -273,7 +259,7 @@ def _standardise(theta, used):
 
 
 def fit(
-    episodes: Episodes,
+    episodes: Episodes | Film,
     n_actions: int,
     config: ModelConfig,
     key: PRNGKeyArray,
@@ -283,16 +269,23 @@ def fit(
     each: Callable[[FitState, dict[str, Array]], None] = lambda state, terms: None,
 ) -> WorldModel:
     """Estimate the model, masks within `bounds`. `each` is called after every chunk; a `state` it was given continues."""
-    rows = pack(episodes)
-    scale = measure(rows)
     key_start, key_steps, key_align = jr.split(key, 3)
-    state = start(episodes.s.shape[-1], n_actions, rows.count.shape[0], config, key_start) if state is None else state
+    if isinstance(episodes, Film):
+        assert isinstance(config, MissVAEConfig)
+        data, n_state, image = episodes, config.latents, episodes.camera.image
+        scale = unscaled(n_state, measure(pack(episodes.episodes)))
+        n_domains = episodes.episodes.a.shape[0]
+    else:
+        data, n_state, image = pack(episodes), episodes.s.shape[-1], None
+        scale, n_domains = measure(data), data.count.shape[0]
+    state = start(n_state, n_actions, n_domains, config, key_start, image) if state is None else state
     while state.step < config.steps:
-        if config.theta_s and config.open_steps <= state.step < config.open_steps + CHUNK:  # once: the open phase is over
+        # once: the open phase is over
+        if isinstance(data, Rows) and config.theta_s and config.open_steps <= state.step < config.open_steps + config.chunk:
             heads, theta = state.parameters.heads, state.parameters.theta
-            heads, theta = align(heads, theta, rows, scale, n_actions, key_align)
+            heads, theta = align(heads, theta, data, scale, n_actions, key_align)
             state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)
         now = phase(int(state.step), config)
-        state, terms = advance(state, rows, scale, n_actions, config, now, key_steps, bounds)
+        state, terms = advance(state, data, scale, n_actions, config, now, key_steps, bounds)
         each(state, terms)
     return finish(state, scale, n_actions, config, bounds)

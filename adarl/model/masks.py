@@ -18,8 +18,8 @@ DENIED = 0.2
 Edges s -> s are never denied; `losses.shrink` does that work."""
 
 
-def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float) -> Masks:
-    """All edges that Eq. 1 allows, with one value."""
+def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float, n_theta_o: int | None = None) -> Masks:
+    """All edges that Eq. 1 allows, with one value. Where states are seen, there is no theta_o and no edge to o."""
     fill = lambda *shape: jnp.full(shape, value)  # noqa: E731
     return Masks(
         c_s_to_s=fill(n_state, n_state),
@@ -28,6 +28,8 @@ def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float) -> Ma
         c_s_to_r=fill(n_state),
         c_a_to_r=fill(),
         c_theta_to_r=fill(n_theta_r),
+        c_s_to_o=fill(0 if n_theta_o is None else n_state),
+        c_theta_to_o=fill(n_theta_o or 0),
     )
 
 
@@ -52,10 +54,11 @@ def draw(key: PRNGKeyArray, worth: Masks) -> Masks:
     return Masks(**{**vars(masks), "c_s_to_s": jnp.ones_like(masks.c_s_to_s)})
 
 
-def draw_open(key: PRNGKeyArray, sizes: tuple[int, int, int]) -> Masks:
+def draw_open(key: PRNGKeyArray, like: Masks) -> Masks:
     """All states, and actions and thetas most of the time: no state ever looks like a denied action or theta."""
-    drawn = draw(key, every_edge(*sizes, 0.0))
-    return Masks(**{**vars(drawn), "c_s_to_r": jnp.ones_like(drawn.c_s_to_r)})
+    drawn = draw(key, jax.tree.map(jnp.zeros_like, like))
+    every = {name: jnp.ones_like(getattr(drawn, name)) for name in ("c_s_to_r", "c_s_to_o")}
+    return Masks(**{**vars(drawn), **every})
 
 
 def harden(prob: Masks, threshold: float) -> Masks:

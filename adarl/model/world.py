@@ -1,4 +1,4 @@
-"""The world model of Eq. 1 with observed states: masks, heads, scales, and theta of the sources.
+"""The world model of Eq. 1: masks, heads, scales, theta of the sources, and where images are seen an eye.
 
 In: a state, an action, a theta. Out: how likely a next state and reward are, or one drawn from the model.
 """
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from adarl.model.eye import Eye
 from adarl.model.heads import RewardHead
 from adarl.model.masks import into_reward, into_states
 from adarl.model.mixture import Mixture, draw, log_prob, without_rare
@@ -27,7 +28,7 @@ class Scale(eqx.Module):
 
 
 class Heads(eqx.Module):
-    """All of Eq. 1's functions with observed states."""
+    """Eq. 1's functions of states."""
 
     transition: TransitionHead
     reward: RewardHead
@@ -47,6 +48,8 @@ class WorldModel(eqx.Module):
     """theta_mean + theta_scale * theta is what the heads were fitted with."""
     scale: Scale
     n_actions: int = eqx.field(static=True)
+    eye: Eye | None = None
+    """Where images are seen: what turns them into states."""
 
     def raw(self, theta: Theta) -> Theta:
         """From standardised theta to the heads' own."""

@@ -47,6 +47,7 @@ class Imagined(eqx.Module):
         return Theta(
             _drawn(key_s, self.model.theta.theta_s, self.around_s, self.beyond),
             _drawn(key_r, self.model.theta.theta_r, self.around_r, self.beyond),
+            self.model.theta.theta_o.mean(0),  # of no use in imagination, which sees states
         )
 
     def nearer(self, theta: Theta, share: Float[Array, ""]) -> Theta:

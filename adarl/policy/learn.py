@@ -78,7 +78,7 @@ class Algorithm(Protocol):
 class Sources(eqx.Module):
     """Where the policy may practise."""
 
-    domain: Functional | None = eqx.field(static=True)
+    domain: Functional | None
     """None where the sources are Gymnasium environments."""
     factors: Factors
     """Arrays over the source domains."""

@@ -29,8 +29,8 @@ class View(eqx.Module):
         return len(self.s_index) + len(self.theta_s_index) + len(self.theta_r_index)
 
     def __call__(self, s: Float[Array, " state"], theta: Theta) -> Float[Array, " input"]:
-        """x = (s_min, theta_min)."""
-        s = (s - self.mean) / self.scale
+        """x = (s_min, theta_min). What stands behind the state, such as a memory, is not seen."""
+        s = (s[..., : self.mean.shape[0]] - self.mean) / self.scale
         kept = (self.s_index, self.theta_s_index, self.theta_r_index)
         parts = zip((s, theta.theta_s, theta.theta_r), kept, strict=True)
         return jnp.concatenate([values[np.asarray(index, int)] for values, index in parts])

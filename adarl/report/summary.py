@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from adarl.adapt import Estimate
+from adarl.adapt.states import Estimate
 from adarl.domains.family import Family, Point
 from adarl.model.world import WorldModel
 from adarl.types import Compact, Theta
@@ -49,7 +49,7 @@ def domains(family: Family, model: WorldModel, known: dict[str, Estimate]) -> li
     names = theta_names(model)
     rows = []
     for k, point in enumerate(family.sources):
-        theta = Theta(model.theta.theta_s[k], model.theta.theta_r[k])
+        theta: Theta = jax.tree.map(lambda t, k=k: t[k], model.theta)
         rows.append(_domain(f"source {k + 1}", "source", point) | {"theta": _named(names, theta), "theta_sd": None})
     for name, estimate in known.items():
         target, _, samples = name.rpartition("/")

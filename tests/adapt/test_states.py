@@ -5,8 +5,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.adapt import MOST, adapt, estimate, evenly, first_steps, implied_factor
-from adarl.model.fit import ModelConfig, finish, start
+from adarl.adapt.factor import implied_factor
+from adarl.adapt.search import evenly
+from adarl.adapt.states import MOST, adapt, estimate, first_steps
+from adarl.model.fit import finish, start
+from adarl.model.plan import ModelConfig
 from adarl.model.world import Scale, WorldModel
 from adarl.types import AdarlError, Episodes, Masks, Theta, Transition
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from adarl.agent import Agent, model_like
 from adarl.evaluate import bound
 from adarl.evaluate.bound import Bound, Gaussian, between, divergence, of_agent, of_losses, within, words
-from adarl.model.fit import ModelConfig
+from adarl.model.plan import ModelConfig
 from adarl.network import Network
 from adarl.policy.double_dqn import shaped
 from adarl.policy.view import View

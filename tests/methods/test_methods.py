@@ -21,7 +21,7 @@ from adarl.methods.adarl_star import without_masks
 from adarl.methods.cavia import CAVIA
 from adarl.methods.method import Method, Policy, act, certain, chosen, nothing_told, rows
 from adarl.methods.non_t import NonT
-from adarl.model.fit import ModelConfig
+from adarl.model.plan import ModelConfig
 from adarl.model.world import WorldModel
 from adarl.policy import replay
 from adarl.policy.double_dqn import DoubleDQNConfig

@@ -9,7 +9,9 @@ import pytest
 
 from adarl.model import fit as fitting
 from adarl.model.align import align, axes, reparametrise
-from adarl.model.fit import FitState, ModelConfig, Rows, fit, measure, start
+from adarl.model.fit import FitState, fit, start
+from adarl.model.plan import ModelConfig
+from adarl.model.rows import Rows, measure
 from adarl.model.transition import TransitionHead
 from adarl.model.world import Heads
 from adarl.types import Episodes, Theta, Transition
@@ -139,13 +141,13 @@ def test_fit_aligns_once_also_when_resumed(monkeypatch, open_steps):
         """Instead of Adam: theta_s moves at random."""
         noise = jr.normal(jr.fold_in(key, state.step), state.parameters.theta.theta_s.shape)
         state = eqx.tree_at(lambda s: s.parameters.theta.theta_s, state, replace_fn=lambda x: x + noise)
-        return eqx.tree_at(lambda s: s.step, state, state.step + fitting.CHUNK), {}
+        return eqx.tree_at(lambda s: s.step, state, state.step + config.chunk), {}
 
     def watched(heads, theta, *rest):
         aligned_at.append(max(seen, default=0))
         return align(heads, theta, *rest)
 
-    monkeypatch.setattr(fitting, "CHUNK", 2)
+    monkeypatch.setattr(ModelConfig, "chunk", property(lambda config: 2))
     monkeypatch.setattr(fitting, "advance", advance)
     monkeypatch.setattr(fitting, "align", watched)
     config = ModelConfig(theta_s=2, theta_r=1, hidden=4, open_steps=open_steps, search_steps=4, binary_steps=2)

@@ -13,8 +13,10 @@ import pytest
 from adarl.graph import compact
 from adarl.model import fit as fitting
 from adarl.model import masks as gates
-from adarl.model.fit import FitState, ModelConfig, fit
+from adarl.model.fit import FitState, fit
 from adarl.model.losses import Sparsity
+from adarl.model.plan import ModelConfig
+from adarl.model.rows import Rows, measure, pack
 from adarl.model.world import WorldModel
 from adarl.types import Episodes, Step, Theta, Transition
 
@@ -176,7 +178,7 @@ def test_phases():
 def test_packed_rows_are_the_valid_ones_in_order():
     s = jnp.arange(2 * 2 * 3.0).reshape(2, 2, 3, 1)
     zeros, valid = jnp.zeros((2, 2, 2)), jnp.array([[[1, 0], [1, 1]], [[0, 0], [1, 0]]], bool)
-    rows = fitting.pack(Episodes(s, zeros.astype(int), zeros, zeros > 0, valid))
+    rows = pack(Episodes(s, zeros.astype(int), zeros, zeros > 0, valid))
     np.testing.assert_array_equal(rows.count, [3, 1])
     np.testing.assert_array_equal(rows.transition.s_tm1[0, :3, 0], [0, 3, 4])
     np.testing.assert_array_equal(rows.transition.s_t[1, :1, 0], [10])
@@ -187,7 +189,7 @@ def test_scales_by_hand():
     s_tm1 = jnp.array([[[4.0], [99.0], [99.0]], [[0.0], [0.0], [0.0]]])
     r_t = jnp.array([[1.0, 99.0, 99.0], [1.0, 1.0, 1.0]])
     step = Transition(s_tm1, jnp.zeros((2, 3), int), r_t, s_tm1 + jnp.array([1.0, 3.0])[:, None, None], r_t > 2)
-    scale = fitting.measure(fitting.Rows(step, jnp.array([1, 3])))
+    scale = measure(Rows(step, jnp.array([1, 3])))
     np.testing.assert_allclose([scale.s_mean[0], scale.s_scale[0]], [2.0, 2.0], rtol=1e-6)
     np.testing.assert_allclose(scale.increment_scale, [1.0], rtol=1e-6)
     np.testing.assert_allclose([scale.r_mean, scale.r_scale], [1.0, 1.0], rtol=1e-6)

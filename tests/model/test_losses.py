@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from adarl.model import losses
-from adarl.model.fit import ModelConfig, start
+from adarl.model.fit import start
+from adarl.model.plan import ModelConfig
 from adarl.model.world import Scale
 from adarl.types import Theta, Transition
 
@@ -71,7 +72,7 @@ def test_a_rare_end_speaks_for_an_edge_that_the_reward_ignores():
     knows = eqx.tree_at(bias, knows, [first_bias, jnp.zeros(8), jnp.full((1,), -4.0)])
     knows = eqx.tree_at(lambda h: [layer.weight for layer in h.reward.pay.layers], knows, replace_fn=jnp.zeros_like)
     theta = Theta(jnp.zeros((4, 1)), jnp.zeros((4, 1)))
-    got = losses.worth(knows, scale, 2, batch, theta, ended.mean())
+    got = losses.worth(knows, scale, 2, losses.Believed(batch), theta, ended.mean())
     assert got.c_s_to_r[0] > 0.3
     np.testing.assert_allclose(got.c_s_to_r[1:], 0.0, atol=1e-6)
     np.testing.assert_allclose(got.c_a_to_r, 0.0, atol=1e-6)

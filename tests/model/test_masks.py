@@ -43,8 +43,12 @@ def test_every_edge():
         "c_s_to_r": (3,),
         "c_a_to_r": (),
         "c_theta_to_r": (1,),
+        "c_s_to_o": (0,),
+        "c_theta_to_o": (0,),
     }
-    assert all((leaf == 0.5).all() for leaf in jax.tree.leaves(masks))
+    seen = gates.every_edge(3, 2, 1, 0.5, n_theta_o=2)
+    assert seen.c_s_to_o.shape == (3,) and seen.c_theta_to_o.shape == (2,)
+    assert all((leaf == 0.5).all() for masks in (masks, seen) for leaf in jax.tree.leaves(masks))
 
 
 def test_rows_of_parents_by_hand():
@@ -65,15 +69,15 @@ def test_rows_and_back(n_state: int, n_theta_s: int, n_theta_r: int):
 
 def test_price_by_hand():
     """lambda_2 for s -> r and theta -> r, 3 for a -> r, 4 for s -> s, 5 for a -> s, 6 for theta -> s."""
-    weight = losses.Sparsity(lambda_2=0.02, lambda_3=0.03, lambda_4=0.4, lambda_5=0.5, lambda_6=0.6)
-    price = losses.price(*SIZES, weight)
+    weight = losses.Sparsity(lambda_1=0.01, lambda_2=0.02, lambda_3=0.03, lambda_4=0.4, lambda_5=0.5, lambda_6=0.6)
+    price = losses.price(gates.every_edge(*SIZES, 0.0), weight)
     np.testing.assert_allclose(gates.into_states(price), [[0.4, 0.4, 0.5, 0.6, 0.6]] * 2)
     np.testing.assert_allclose(gates.into_reward(price), [0.02, 0.02, 0.03, 0.02])
 
 
 @pytest.mark.parametrize("call", [gates.probabilities, jax.jit(gates.probabilities)])
 def test_an_edge_worth_its_price_has_probability_one_half(call):
-    price = losses.price(*SIZES, losses.Sparsity())
+    price = losses.price(gates.every_edge(*SIZES, 0.0), losses.Sparsity())
     prob = call(price, price)
     off_diagonal = ~np.eye(2, dtype=bool)
     np.testing.assert_array_equal(np.asarray(prob.c_s_to_s)[off_diagonal], 0.5)
@@ -84,7 +88,7 @@ def test_an_edge_worth_its_price_has_probability_one_half(call):
 @pytest.mark.parametrize("call", [gates.probabilities, jax.jit(gates.probabilities)])
 def test_probabilities_by_hand(call):
     """sigmoid((worth - price) / price): of nothing 1 / (1 + e), of twice the price e / (1 + e)."""
-    price = losses.price(*SIZES, losses.Sparsity())
+    price = losses.price(gates.every_edge(*SIZES, 0.0), losses.Sparsity())
     nothing = call(jax.tree.map(jnp.zeros_like, price), price)
     double = call(jax.tree.map(lambda c: 2 * c, price), price)
     np.testing.assert_allclose(nothing.c_a_to_s, 0.2689414, rtol=1e-6)
@@ -93,7 +97,7 @@ def test_probabilities_by_hand(call):
 
 
 def test_a_state_always_keeps_its_own_past():
-    price = losses.price(*SIZES, losses.Sparsity())
+    price = losses.price(gates.every_edge(*SIZES, 0.0), losses.Sparsity())
     prob = gates.probabilities(jax.tree.map(lambda c: -c, price), price)
     np.testing.assert_array_equal(np.diag(prob.c_s_to_s), 1.0)
     assert (np.asarray(prob.c_s_to_s)[~np.eye(2, dtype=bool)] < 0.5).all()
@@ -101,7 +105,7 @@ def test_a_state_always_keeps_its_own_past():
 
 def test_free_edges_have_finite_probabilities():
     """A price of zero: whatever is worth anything stays, whatever costs accuracy goes."""
-    free = jax.tree.map(jnp.zeros_like, losses.price(*SIZES, losses.Sparsity()))
+    free = jax.tree.map(jnp.zeros_like, losses.price(gates.every_edge(*SIZES, 0.0), losses.Sparsity()))
     for worth, expected in ((0.1, 1.0), (-0.1, 0.0)):
         prob = gates.probabilities(gates.every_edge(*SIZES, worth), free)
         np.testing.assert_array_equal(prob.c_theta_to_s, expected)
@@ -124,7 +128,7 @@ def test_strong_edges_are_always_drawn_and_others_mostly():
 
 
 def test_open_draws_deny_no_state():
-    draws = jax.jit(jax.vmap(lambda k: gates.draw_open(k, SIZES)))(KEYS)
+    draws = jax.jit(jax.vmap(lambda k: gates.draw_open(k, gates.every_edge(*SIZES, 0.0))))(KEYS)
     share = jax.tree.map(lambda x: np.asarray(x).mean(0), draws)
     for name in ("c_s_to_s", "c_s_to_r"):
         np.testing.assert_array_equal(getattr(share, name), 1.0)

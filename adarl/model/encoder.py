@@ -1,0 +1,117 @@
+"""q of the MiSS-VAE: what is believed of the state after images, actions and rewards (paper, Sec. 3.1).
+
+In: an image o_t, the action a_tm1 and the reward r_t that came before it, theta, and the memory of all earlier ones.
+Out: the new memory, and a mixture of Gaussians for every dimension of s_t.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adarl.model.mixture import Mixture
+from adarl.model.patches import Inwards, Shape
+from adarl.types import Theta
+
+EXTRAS = 64
+"""Features of action, reward and theta together."""
+
+
+class Memory(NamedTuple):
+    """Of an LSTM."""
+
+    h: Float[Array, " memory"]
+    c: Float[Array, " memory"]
+
+
+class Encoder(eqx.Module):
+    """Patch layers and an LSTM. theta enters, so that one encoder serves all domains."""
+
+    look: Inwards
+    extras: eqx.nn.Linear
+    lstm: eqx.nn.LSTMCell
+    out: eqx.nn.Linear
+    n_state: int = eqx.field(static=True)
+    n_actions: int = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        image: Shape,
+        n_state: int,
+        n_actions: int,
+        n_theta: int,
+        *,
+        features: int,
+        memory: int,
+        mixture: int,
+        floor: float,
+        key: PRNGKeyArray,
+    ):
+        key_look, key_extras, key_lstm, key_out = jr.split(key, 4)
+        self.look = Inwards(image, features, key=key_look)
+        self.extras = eqx.nn.Linear(n_actions + 1 + n_theta, EXTRAS, key=key_extras)
+        self.lstm = eqx.nn.LSTMCell(features + EXTRAS, memory, key=key_lstm)
+        self.out = eqx.nn.Linear(memory, 3 * mixture * n_state, key=key_out)
+        self.n_state, self.n_actions, self.floor = n_state, n_actions, floor
+
+    @property
+    def blank(self) -> Memory:
+        """Before anything was seen."""
+        nothing = jnp.zeros(self.lstm.hidden_size)
+        return Memory(nothing, nothing)
+
+    def update(
+        self,
+        memory: Memory,
+        features: Float[Array, " feature"],
+        before: Float[Array, " action_and_reward"],
+        theta: Float[Array, " theta"],
+    ) -> tuple[Memory, Mixture]:
+        """One more image, by its features, and what came `before` it."""
+        extras = jax.nn.relu(self.extras(jnp.concatenate([before, theta])))
+        memory = Memory(*self.lstm(jnp.concatenate([features, extras]), tuple(memory)))
+        raw = self.out(memory.h).reshape(self.n_state, 3, -1)
+        return memory, Mixture(raw[:, 0], raw[:, 1], self.floor + jax.nn.softplus(raw[:, 2] - 1.0))
+
+    def trial(
+        self,
+        o: Float[Array, "time_plus_1 height width channel"],
+        a: Int[Array, " time"],
+        r: Float[Array, " time"],
+        theta: Theta,
+    ) -> Mixture:
+        """q(s_t | o_1..t, a_1..t-1, r_2..t; theta) at all times of a trial. Rewards are standardised."""
+        told = joined(theta)
+        before = jax.vmap(self.before)(a, r)
+        before = jnp.concatenate([jnp.zeros_like(before[:1]), before])
+        move = lambda memory, now: self.update(memory, now[0], now[1], told)  # noqa: E731
+        return jax.lax.scan(move, self.blank, (self.look(o), before))[1]
+
+    def before(self, a: Int[Array, ""], r: Float[Array, ""]) -> Float[Array, " action_and_reward"]:
+        """An action and its standardised reward as they are read; zeros stand for the start."""
+        return jnp.append(2.0 * jax.nn.one_hot(a, self.n_actions) - 1.0, r)
+
+
+def joined(theta: Theta) -> Float[Array, " theta"]:
+    """All of theta as one vector."""
+    return jnp.concatenate([theta.theta_o, theta.theta_s, theta.theta_r], axis=-1)
+
+
+def draw_posterior(key: PRNGKeyArray, q: Mixture) -> tuple[Float[Array, "*batch state"], Float[Array, "*batch state"]]:
+    """A sample of every dimension with its log-density. Gradients pass through the component that was drawn."""
+    key_component, key_noise = jr.split(key)
+    m = jr.categorical(key_component, q.logits)[..., None]
+    take = lambda x: jnp.take_along_axis(x, m, axis=-1)[..., 0]  # noqa: E731
+    s = take(q.mean) + take(q.scale) * jr.normal(key_noise, m.shape[:-1])
+    z = (s[..., None] - q.mean) / q.scale
+    log_normal = -0.5 * z**2 - jnp.log(q.scale) - 0.5 * jnp.log(2 * jnp.pi)
+    return s, jax.nn.logsumexp(jax.nn.log_softmax(q.logits) + log_normal, axis=-1)
+
+
+def expected(q: Mixture) -> Float[Array, "*batch state"]:
+    """The mean of every dimension: what a policy acts on."""
+    return (jax.nn.softmax(q.logits) * q.mean).sum(-1)

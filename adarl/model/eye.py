@@ -1,0 +1,73 @@
+"""What a model of images has beside that of states: the encoder, the observation function and the predictions of L_pred.
+
+In: trials seen through a camera. Out: states as they are believed, `Episodes` like those of observed states, so that all
+stages to the right need not know the difference.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from adarl.domains.functional import Camera, Factors
+from adarl.model.encoder import Encoder, expected
+from adarl.model.observation import ObservationHead, Predictions
+from adarl.types import Episodes, Theta
+
+
+class Eye(eqx.Module):
+    """q of the MiSS-VAE, g of Eq. 1, and what L_pred asks for."""
+
+    encoder: Encoder
+    observation: ObservationHead
+    predictions: Predictions
+
+
+class Film(eqx.Module):
+    """Recordings that are seen through a camera. States are stored; a trial's images are drawn where they are used."""
+
+    episodes: Episodes
+    """With the states that nobody sees."""
+    factors: Factors
+    """Arrays over the domains."""
+    camera: Camera = eqx.field(static=True)
+    keys: PRNGKeyArray
+    """One a trial, of its noise: a frame looks the same whenever it is looked at."""
+
+    @classmethod
+    def of(cls, episodes: Episodes, factors: Factors, camera: Camera, key: PRNGKeyArray) -> "Film":
+        """All trials."""
+        return cls(episodes, factors, camera, jr.split(key, episodes.a.shape[:2]))
+
+    def only(self, trials: Int[Array, " trial"]) -> "Film":
+        """Some trials of every domain."""
+        episodes, keys = jax.tree.map(lambda x: x[:, trials], (self.episodes, self.keys))
+        return Film(episodes, self.factors, self.camera, keys)
+
+    def frames(self, k: Int[Array, ""], trial: Int[Array, ""]) -> Float[Array, "time_plus_1 height width channel"]:
+        """All images of one trial."""
+        factors = {name: value[k] for name, value in self.factors.items()}
+        s = self.episodes.s[k, trial]
+        keys = jr.split(self.keys[k, trial], s.shape[0])
+        return jax.vmap(lambda key, s: self.camera.observe(key, s, factors))(keys, s)
+
+
+BLOCK = 25  # trials that are looked at together
+
+
+@eqx.filter_jit
+def perceive(eye: Eye, film: Film, theta: Theta, r_mean: Array, r_scale: Array) -> Episodes:
+    """The same trials with states as they are believed, where `theta` (raw, one row a domain) holds."""
+    episodes = film.episodes
+
+    def domain(k: Array, theta: Theta) -> Float[Array, "trial time_plus_1 state"]:
+        def trial(i: Array) -> Float[Array, "time_plus_1 state"]:
+            r = (episodes.r[k, i] - r_mean) / r_scale
+            return expected(eye.encoder.trial(film.frames(k, i), episodes.a[k, i], r, theta))
+
+        return jax.lax.map(trial, jnp.arange(episodes.a.shape[1]), batch_size=BLOCK)
+
+    n_domains = episodes.a.shape[0]
+    s = jax.lax.map(lambda now: domain(*now), (jnp.arange(n_domains), theta))
+    return eqx.tree_at(lambda e: e.s, episodes, s)

@@ -1,0 +1,62 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from scipy.stats import norm
+
+from adarl.model.encoder import Encoder, draw_posterior, expected, joined
+from adarl.model.mixture import Mixture
+from adarl.types import Theta
+
+IMAGE = (8, 8, 1)
+ENCODER = Encoder(IMAGE, 3, 2, 3, features=8, memory=5, mixture=2, floor=0.01, key=jr.key(0))
+TRIAL, UPDATE = eqx.filter_jit(ENCODER.trial), eqx.filter_jit(ENCODER.update)
+THETA = Theta(jnp.array([0.3]), jnp.array([-1.0]), jnp.array([2.0]))
+
+
+def trial(n: int = 6):
+    o = jr.normal(jr.key(1), (n + 1, *IMAGE))
+    return o, jnp.arange(n) % 2, jr.normal(jr.key(2), (n,))
+
+
+def test_a_trial_is_one_update_after_the_other():
+    o, a, r = trial()
+    q = TRIAL(o, a, r, THETA)
+    assert q.mean.shape == (7, 3, 2) and bool((q.scale > 0.01).all())
+    memory = ENCODER.blank
+    for t in range(7):
+        before = jnp.zeros(3) if t == 0 else ENCODER.before(a[t - 1], r[t - 1])
+        memory, now = UPDATE(memory, ENCODER.look(o[t]), before, joined(THETA))
+        np.testing.assert_allclose(now.mean, q.mean[t], rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_believed_for_what_comes_later():
+    o, a, r = trial()
+    q = TRIAL(o, a, r, THETA)
+    later = TRIAL(o.at[4:].add(1.0), a.at[3:].set(0), r.at[3:].add(1.0), THETA)
+    np.testing.assert_array_equal(q.mean[:4], later.mean[:4])
+    assert (q.mean[4] != later.mean[4]).all()
+
+
+def test_image_action_reward_and_theta_are_read():
+    o, a, r = trial()
+    q = TRIAL(o, a, r, THETA).mean[3]
+    more = lambda name: eqx.tree_at(lambda theta: getattr(theta, name), THETA, replace_fn=lambda x: x + 1.0)  # noqa: E731
+    changes = [
+        (o.at[0].add(1.0), a, r, THETA),
+        (o, a.at[2].set(1 - a[2]), r, THETA),
+        (o, a, r.at[2].add(1.0), THETA),
+        *((o, a, r, more(name)) for name in ("theta_s", "theta_r", "theta_o")),
+    ]
+    assert all((TRIAL(*changed).mean[3] != q).any() for changed in changes)
+
+
+def test_samples_and_their_density():
+    q = Mixture(jnp.log(jnp.array([[0.25, 0.75]])), jnp.array([[-2.0, 1.0]]), jnp.array([[0.5, 0.1]]))
+    s, log_q = jax.jit(jax.vmap(lambda k: draw_posterior(k, q)))(jr.split(jr.key(0), 4000))
+    by_hand = np.log(0.25 * norm.pdf(s, -2, 0.5) + 0.75 * norm.pdf(s, 1, 0.1))
+    np.testing.assert_allclose(log_q, by_hand, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose((np.asarray(s) < -0.5).mean(), 0.25, atol=0.03)
+    np.testing.assert_allclose(expected(q), [0.25 * -2 + 0.75 * 1], rtol=1e-6)
+    assert abs(float(s.mean()) - 0.25) < 0.05

@@ -1,0 +1,125 @@
+"""L_rec and L_pred by hand, and a film that is always the same."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from dot import Dot
+
+from adarl.collect import collect, random_policy
+from adarl.model import masks as gates
+from adarl.model.eye import Film, perceive
+from adarl.model.fit import fit, start
+from adarl.model.observation import SHARPEST, ObservationHead
+from adarl.model.plan import MissVAEConfig
+from adarl.model.rows import measure, pack, unscaled
+from adarl.model.sight import draw_trials, look, observed, worth_to_o
+from adarl.types import Theta
+
+CAMERA = Dot()
+CONFIG = MissVAEConfig(
+    theta_s=1, theta_r=1, theta_o=1, latents=3, features=8, memory=6, open_steps=0, search_steps=100, binary_steps=0, batch=4
+)
+FACTORS = {"noise": jnp.array([0.1, 1.0])}
+
+
+def film(trials: int = 3, steps: int = 5) -> Film:
+    episodes = collect(CAMERA, FACTORS, random_policy(2), jr.key(0), trials=trials, steps=steps, wide=0.5)
+    return Film.of(episodes, FACTORS, CAMERA, jr.key(1))
+
+
+STATE = start(3, 2, 2, CONFIG, jr.key(2), CAMERA.image)
+EYE = STATE.parameters.eye
+FRAMES = eqx.filter_jit(Film.frames)
+DRAW = eqx.filter_jit(draw_trials)
+LOOK, OBSERVED, WORTH = eqx.filter_jit(look), eqx.filter_jit(observed), eqx.filter_jit(worth_to_o)
+THETA = Theta(jnp.array([[0.1], [0.2]]), jnp.array([[0.3], [0.4]]), jnp.array([[-1.0], [1.0]]))
+EVERY = gates.every_edge(3, 1, 1, 1.0, 1)
+
+
+def test_a_frame_looks_the_same_whenever_it_is_looked_at():
+    one = film()
+    frames = FRAMES(one, jnp.int32(1), jnp.int32(2))
+    assert frames.shape == (6, 8, 8, 1)
+    np.testing.assert_array_equal(frames, FRAMES(one, jnp.int32(1), jnp.int32(2)))
+    assert (frames[0] != frames[1]).any()
+    drawn = DRAW(one, 4, jr.key(3))
+    assert drawn.o.shape == (2, 4, 6, 8, 8, 1) and drawn.a.shape == (2, 4, 5)
+    every = [FRAMES(one, jnp.int32(1), jnp.int32(i)) for i in range(3)]
+    assert all(any(np.array_equal(o, e) for e in every) for o in drawn.o[1])
+
+
+def test_pixels_are_gaussians_whose_width_follows_theta_o():
+    head = ObservationHead(2, 1, 4, (4, 4, 1), key=jr.key(0))
+    head = eqx.tree_at(lambda h: (h.log_width, h.slope), head, (jnp.log(0.4), jnp.array([0.5])))
+    width = SHARPEST + 0.4 * np.exp(0.5 * 2.0)
+    np.testing.assert_allclose(head.width(jnp.array([2.0])), width, rtol=1e-5)
+    x, o = jnp.ones(2), jnp.zeros((4, 4, 1))
+    z = np.asarray(head.draw(x)) / width
+    by_hand = (-0.5 * z**2 - np.log(width) - 0.5 * np.log(2 * np.pi)).sum()
+    np.testing.assert_allclose(head.log_p(x, jnp.array([2.0]), o), by_hand, rtol=1e-4)
+
+
+def test_steps_that_never_happened_count_for_nothing():
+    assert EYE is not None
+    one = film()
+    scale = unscaled(3, measure(pack(one.episodes)))
+    trials = DRAW(one, 3, jr.key(3))
+    cut = trials._replace(valid=trials.valid.at[:, :, 2:].set(False))
+    other = cut._replace(o=cut.o.at[:, :, 3:].add(1.0), r=cut.r.at[:, :, 2:].add(1.0))
+    seen = [LOOK(EYE, EVERY, THETA, t, scale, jr.key(4)) for t in (cut, other)]
+    for name, term in seen[0].terms.items():
+        np.testing.assert_allclose(term, seen[1].terms[name], rtol=1e-5)
+    rows = seen[0].rows
+    assert rows.weight is not None and rows.weight.sum() == 12 and rows.steps.s_t.shape == (2, 15, 3)
+    s = seen[0].s
+    np.testing.assert_array_equal(rows.steps.s_tm1.reshape(2, 3, 5, 3), s[:, :, :-1])
+    np.testing.assert_array_equal(rows.steps.s_t.reshape(2, 3, 5, 3), s[:, :, 1:])
+
+
+def test_masks_hide_states_and_theta_from_the_observation():
+    assert EYE is not None
+    trials = DRAW(film(), 2, jr.key(3))
+    s = jr.normal(jr.key(5), (2, 2, 6, 3))
+    none = gates.every_edge(3, 1, 1, 0.0, 1)
+    hidden = OBSERVED(EYE, none, THETA, trials, s)
+    np.testing.assert_allclose(hidden, OBSERVED(EYE, none, jax.tree.map(jnp.zeros_like, THETA), trials, 9 * s), rtol=1e-6)
+    assert OBSERVED(EYE, EVERY, THETA, trials, s) != hidden
+
+
+def test_an_edge_to_o_is_worth_what_is_lost_without_it():
+    assert EYE is not None
+    trials = DRAW(film(), 2, jr.key(3))
+    s = jr.normal(jr.key(5), (2, 2, 6, 3))
+    deaf = eqx.tree_at(lambda e: e.observation.draw.dense[0].weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
+    to_s, to_theta = WORTH(deaf, EVERY, THETA, trials, s)
+    assert to_s.shape == (3,) and to_theta.shape == (1,)
+    assert to_s[1] == 0.0 and to_s[0] != 0.0
+
+
+def test_perceived_trials_are_what_the_encoder_expects():
+    assert EYE is not None
+    one = film(trials=4)
+    seen = perceive(EYE, one, THETA, jnp.float32(0.5), jnp.float32(2.0))
+    assert seen.s.shape == (2, 4, 6, 3)
+    np.testing.assert_array_equal(seen.a, one.episodes.a)
+    k, i = jnp.int32(1), jnp.int32(3)
+    theta = jax.tree.map(lambda t: t[1], THETA)
+    q = eqx.filter_jit(EYE.encoder.trial)(FRAMES(one, k, i), one.episodes.a[1, 3], (one.episodes.r[1, 3] - 0.5) / 2.0, theta)
+    by_hand = (jax.nn.softmax(q.logits) * q.mean).sum(-1)
+    np.testing.assert_allclose(seen.s[1, 3], by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_a_fit_tells_noise_from_less_of_it():
+    """In theta_o and in nothing else: the width of a pixel is what changes."""
+    every = replace(CONFIG, search_steps=0, binary_steps=200, threshold=-1.0, theta_r=0, learning_rate=0.02)
+    seen = []
+    model = fit(film(trials=8), 2, every, jr.key(6), each=lambda state, terms: seen.append(terms))
+    assert model.eye is not None and len(seen) == 2
+    assert all(seen[1][name] < seen[0][name] for name in ("observation", "prediction"))
+    width = model.eye.observation.width(model.raw(model.theta).theta_o)
+    assert 0.25 < width[0] < 0.7 < 0.9 < width[1] < 1.3  # 0.32 and 1, as far as the picture is known by now
+    assert all(set(np.unique(mask)) <= {0.0, 1.0} for mask in jax.tree.leaves(model.masks))
