@@ -29,7 +29,7 @@ def test_the_graph_of_a_known_system():
     found = find(recorded(), LocateConfig(halves=4))
     np.testing.assert_array_equal(found.found, TRUTH)
     np.testing.assert_array_equal(found.changes, [True, False, False])
-    assert (found.stability[TRUTH] == 1.0).all() and (found.stability[~TRUTH] < 1.0).all()
+    assert (found.stability[TRUTH] >= 0.75).all() and (found.stability[~TRUTH] < 0.75).all()
 
 
 def test_where_nothing_changes_a_change_is_seldom_reported():
