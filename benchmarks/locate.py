@@ -192,10 +192,12 @@ def cost() -> dict:
     for n in sizes:
         x, y, z = triple(np.random.default_rng(0), n, True)
         variables = continuous(x), continuous(y), [continuous(column) for column in z.T]
-        p_value(*variables)
-        begun = time.perf_counter()
-        p_value(*variables)
-        seconds.append(time.perf_counter() - begun)
+        times = []
+        for _ in range(8):
+            begun = time.perf_counter()
+            p_value(*variables)
+            times.append(time.perf_counter() - begun)
+        seconds.append(np.median(times[1:]))
     exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
     return {"cost_rows": list(sizes), "cost_ratios": np.round(np.array(seconds) / seconds[0], 2).tolist()} | {
         "cost_exponent": round(float(exponent), 3)

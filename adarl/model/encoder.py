@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.model.mixture import Mixture
+from adarl.model.mixture import Mixture, log_prob
 from adarl.model.patches import Inwards, Shape
 from adarl.types import Theta
 
@@ -107,9 +107,7 @@ def draw_posterior(key: PRNGKeyArray, q: Mixture) -> tuple[Float[Array, "*batch 
     m = jr.categorical(key_component, q.logits)[..., None]
     take = lambda x: jnp.take_along_axis(x, m, axis=-1)[..., 0]  # noqa: E731
     s = take(q.mean) + take(q.scale) * jr.normal(key_noise, m.shape[:-1])
-    z = (s[..., None] - q.mean) / q.scale
-    log_normal = -0.5 * z**2 - jnp.log(q.scale) - 0.5 * jnp.log(2 * jnp.pi)
-    return s, jax.nn.logsumexp(jax.nn.log_softmax(q.logits) + log_normal, axis=-1)
+    return s, log_prob(q, s)
 
 
 def expected(q: Mixture) -> Float[Array, "*batch state"]:

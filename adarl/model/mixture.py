@@ -16,11 +16,11 @@ class Mixture(NamedTuple):
     scale: Float[Array, " component"]
 
 
-def log_prob(mixture: Mixture, value: Float[Array, ""]) -> Float[Array, ""]:
-    """log sum_m pi_m N(value; mean_m, scale_m)."""
-    z = (value - mixture.mean) / mixture.scale
+def log_prob(mixture: Mixture, value: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """log sum_m pi_m N(value; mean_m, scale_m), of one value or of many with a mixture each."""
+    z = (value[..., None] - mixture.mean) / mixture.scale
     log_normal = -0.5 * z**2 - jnp.log(mixture.scale) - 0.5 * jnp.log(2 * jnp.pi)
-    return jax.nn.logsumexp(jax.nn.log_softmax(mixture.logits) + log_normal)
+    return jax.nn.logsumexp(jax.nn.log_softmax(mixture.logits) + log_normal, axis=-1)
 
 
 def draw(key: PRNGKeyArray, mixture: Mixture) -> Float[Array, ""]:
