@@ -4,7 +4,7 @@ In: what the earlier stages learned. Out: something that acts in an environment 
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium as gym
@@ -14,16 +14,21 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
+from adarl.adapt import images
 from adarl.adapt.states import Estimate, estimate
 from adarl.model import fit
-from adarl.model.plan import ModelConfig
+from adarl.model.encoder import Memory, joined
+from adarl.model.eye import Photos, in_units
+from adarl.model.mixture import mean_of
+from adarl.model.patches import Shape
+from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.world import WorldModel
 from adarl.network import Network
 from adarl.policy.foresee import suited
 from adarl.policy.imagine import Imagined
 from adarl.policy.view import View
 from adarl.run import checkpoint
-from adarl.types import AdarlError, Theta, Transition
+from adarl.types import AdarlError, Episodes, Theta, Transition
 
 
 class Agent(eqx.Module):
@@ -55,16 +60,20 @@ class Agent(eqx.Module):
         if samples < 1:
             raise AdarlError(f"{samples} samples were asked for; at least 1 is needed.")
         self._check(env)
-        rows = _wander(env, samples, seed, self.model.n_actions)
-        known = estimate(self.model, rows, jnp.ones(samples, bool))
+        trials = _wander(env, samples, seed, self.model.n_actions)
+        if self.model.eye is None:
+            rows = Transition(*(jnp.asarray(np.concatenate(column)) for column in zip(*map(_steps, trials), strict=True)))
+            known = estimate(self.model, rows, jnp.ones(samples, bool))
+        else:
+            known = images.adapt(self.model, _photos(trials))
         return Adapted(self, known, *self.suited(known.theta))
 
     def _check(self, env: gym.Env) -> None:
-        n_state = self.model.scale.s_mean.shape[0]
-        if env.observation_space.shape != (n_state,):
-            raise AdarlError(
-                f"The environment observes {env.observation_space}; the agent was trained on vectors of {n_state} numbers."
-            )
+        eye, n_state = self.model.eye, self.model.scale.s_mean.shape[0]
+        shape = (n_state,) if eye is None else eye.encoder.look.image
+        if env.observation_space.shape != shape:
+            what = f"vectors of {n_state} numbers" if eye is None else f"images of the shape {shape}"
+            raise AdarlError(f"The environment observes {env.observation_space}; the agent was trained on {what}.")
         if getattr(env.action_space, "n", None) != self.model.n_actions:
             raise AdarlError(
                 f"The environment's actions are {env.action_space}; the agent was trained on {self.model.n_actions}."
@@ -75,8 +84,8 @@ class Agent(eqx.Module):
         checkpoint.save(path, self, agent=self._sizes())
 
     def _sizes(self) -> dict[str, Any]:
-        head, theta = self.model.heads.transition, self.model.theta
-        return {
+        head, theta, eye = self.model.heads.transition, self.model.theta, self.model.eye
+        sizes = {
             "n_state": self.model.scale.s_mean.shape[0],
             "n_actions": self.model.n_actions,
             "n_domains": theta.theta_s.shape[0],
@@ -91,6 +100,10 @@ class Agent(eqx.Module):
             "starts": len(self.starts),
             "view": [list(self.view.s_index), list(self.view.theta_s_index), list(self.view.theta_r_index)],
         }
+        if eye is None:
+            return sizes
+        widths = {"features": eye.encoder.look.dense.out_features, "memory": eye.encoder.lstm.hidden_size}
+        return sizes | widths | {"theta_o": theta.theta_o.shape[1], "image": list(eye.encoder.look.image)}
 
 
 def load(path: str | Path) -> Agent:
@@ -100,7 +113,8 @@ def load(path: str | Path) -> Agent:
         raise AdarlError(f"{path} holds no agent; a file written by Agent.save is expected.")
 
     def like() -> Agent:
-        model = model_like(sizes["n_state"], sizes["n_actions"], sizes["n_domains"], _model_config(sizes))
+        image = tuple(sizes["image"]) if "image" in sizes else None
+        model = model_like(sizes["n_state"], sizes["n_actions"], sizes["n_domains"], _model_config(sizes), image)
         indices = [tuple(index) for index in sizes["view"]]
         view = View(model.scale.s_mean, model.scale.s_scale, *indices)
         hidden = sizes["policy_hidden"]
@@ -113,16 +127,18 @@ def load(path: str | Path) -> Agent:
 
 
 def _model_config(sizes: dict[str, Any]) -> ModelConfig:
-    return ModelConfig(
-        **{name: sizes[name] for name in ("theta_s", "theta_r", "hidden", "mixture", "floor", "reward_floor")}
-    )
+    names = ["theta_s", "theta_r", "hidden", "mixture", "floor", "reward_floor"]
+    if "image" not in sizes:
+        return ModelConfig(**{name: sizes[name] for name in names})
+    names += ["theta_o", "features", "memory"]
+    return MissVAEConfig(**{name: sizes[name] for name in names}, latents=sizes["n_state"])
 
 
-def model_like(n_state: int, n_actions: int, n_domains: int, config: ModelConfig) -> WorldModel:
+def model_like(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, image: Shape | None = None) -> WorldModel:
     """A model of the right shape with meaningless numbers, for loading."""
     ones = jnp.ones(n_state)
     scale = fit.Scale(ones, ones, ones, jnp.float32(0), jnp.float32(1))
-    return fit.finish(fit.start(n_state, n_actions, n_domains, config, jr.key(0)), scale, n_actions, config)
+    return fit.finish(fit.start(n_state, n_actions, n_domains, config, jr.key(0), image), scale, n_actions, config)
 
 
 class Adapted:
@@ -135,15 +151,44 @@ class Adapted:
         self.theta: Theta = known.theta
         self.sd: Theta = known.sd
 
-    def act(self, observation: np.ndarray) -> int:
-        """The greedy action."""
-        s = jnp.asarray(observation, jnp.float32)
-        if s.shape != self.agent.view.mean.shape:
-            raise AdarlError(f"The observation has the shape {s.shape}; {self.agent.view.mean.shape} is expected.")
-        return int(_greedy(self.q, self.agent.view, s, self.told))
+        self._belief: Belief | None = None
+
+    def act(self, observation: np.ndarray, reward: float | None = None) -> int:
+        """The greedy action. From images a belief is kept, which also reads the last `reward`: the usual one unless told."""
+        model, view = self.agent.model, self.agent.view
+        expected = view.mean.shape if model.eye is None else model.eye.encoder.look.image
+        if np.shape(observation) != expected:
+            raise AdarlError(f"The observation has the shape {np.shape(observation)}; {expected} is expected.")
+        if model.eye is None:
+            return int(_greedy(self.q, view, jnp.asarray(observation, jnp.float32), self.told))
+        r = float(model.scale.r_mean) if reward is None else float(reward)
+        s, memory = _looked(model, self._belief, jnp.asarray(observation), jnp.float32(r), self.theta)
+        action = int(_greedy(self.q, view, s, self.told))
+        self._belief = Belief(memory, jnp.int32(action))
+        return action
 
     def reset(self) -> None:
-        """Between episodes. With observed states there is no belief to forget."""
+        """Between episodes: what was believed is forgotten."""
+        self._belief = None
+
+
+class Belief(NamedTuple):
+    """What is carried from one image to the next."""
+
+    memory: Memory
+    action: Array
+
+
+@eqx.filter_jit
+def _looked(model: WorldModel, belief: Belief | None, o: Array, r: Array, theta: Theta) -> tuple[Array, Memory]:
+    """What is believed after one more image."""
+    assert model.eye is not None
+    encoder = model.eye.encoder
+    memory = encoder.blank if belief is None else belief.memory
+    last = encoder.before(jnp.int32(0) if belief is None else belief.action, (r - model.scale.r_mean) / model.scale.r_scale)
+    last = jnp.zeros_like(last) if belief is None else last
+    memory, q = encoder.update(memory, encoder.look(in_units(o)), last, joined(model.raw(theta)))
+    return mean_of(q), memory
 
 
 _suited = eqx.filter_jit(suited)
@@ -154,16 +199,46 @@ def _greedy(q: Network, view: View, s, theta: Theta):
     return jnp.argmax(q(view(s, theta)))
 
 
-def _wander(env: gym.Env, samples: int, seed: int, n_actions: int) -> Transition:
+class Trial(NamedTuple):
+    """One episode of random actions."""
+
+    o: list[np.ndarray]
+    """One more than there are steps."""
+    a: list[int]
+    r: list[float]
+    ended: list[bool]
+
+
+def _wander(env: gym.Env, samples: int, seed: int, n_actions: int) -> list[Trial]:
     """Random steps, episode after episode."""
     rng = np.random.default_rng(seed)
-    rows: list[tuple] = []
-    s, _ = env.reset(seed=seed)
-    while len(rows) < samples:
-        a = int(rng.integers(n_actions))
+    trials = [Trial([env.reset(seed=seed)[0]], [], [], [])]
+    for n in range(samples):
+        now, a = trials[-1], int(rng.integers(n_actions))
         after, r, ended, truncated, _ = env.step(a)
         if not (np.isfinite(after).all() and np.isfinite(float(r))):
             raise AdarlError(f"The environment answered {after} with reward {r}; finite numbers are expected.")
-        rows.append((np.asarray(s, np.float32), a, np.float32(r), np.asarray(after, np.float32), bool(ended)))
-        s = env.reset()[0] if ended or truncated else after
-    return Transition(*(jnp.asarray(np.stack(column)) for column in zip(*rows, strict=True)))
+        now.o.append(after)
+        now.a.append(a)
+        now.r.append(float(r))
+        now.ended.append(bool(ended))
+        if (ended or truncated) and n + 1 < samples:
+            trials.append(Trial([env.reset()[0]], [], [], []))
+    return trials
+
+
+def _steps(trial: Trial) -> tuple[np.ndarray, ...]:
+    """The columns of a `Transition`."""
+    o, r = np.asarray(trial.o, np.float32), np.asarray(trial.r, np.float32)
+    return o[:-1], np.asarray(trial.a), r, o[1:], np.asarray(trial.ended)
+
+
+def _photos(trials: list[Trial]) -> Photos:
+    """Trials of one domain, the shorter ones filled up with what never happened."""
+    n = max(len(trial.a) for trial in trials)
+    filled = lambda part, size: np.stack([*part, *[np.zeros_like(part[-1])] * (size - len(part))])  # noqa: E731
+    stacked = lambda parts, size: jnp.asarray(np.stack([filled(part, size) for part in parts]))[None]  # noqa: E731
+    a, r, ended = (stacked([np.asarray(getattr(t, name)) for t in trials], n) for name in ("a", "r", "ended"))
+    valid = jnp.asarray(np.stack([np.arange(n) < len(t.a) for t in trials]))[None]
+    states = jnp.zeros((1, len(trials), n + 1, 0))
+    return Photos(Episodes(states, a, r.astype(jnp.float32), ended, valid), stacked([t.o for t in trials], n + 1))

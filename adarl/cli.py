@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import gymnasium as gym
 import jax.random as jr
@@ -16,7 +16,7 @@ from rich.table import Table
 
 import adarl
 from adarl import bench, stages
-from adarl.config import METHODS, Config, Method
+from adarl.config import Config, Method
 from adarl.domains.family import families, family, unknown
 from adarl.experiment import run
 from adarl.locate import changes, logs, structure
@@ -101,13 +101,14 @@ class Bench:
     """Every method on every family of a table; writes raw scores, tables and figures. A second call continues."""
 
     table: Annotated[str, tyro.conf.Positional]
-    """cartpole-mdp, or distracted."""
-    samples: tuple[str, ...] = ("50steps", "20", "50", "10000")
-    """What each target gives: `50steps` single steps, or `20`, `50`, `10000` trajectories of up to 40 steps."""
+    """cartpole-mdp, cartpole-pomdp, or distracted."""
+    samples: tuple[str, ...] = ()
+    """What each target gives: `50steps` single steps, or `20`, `50`, `10000` trajectories of up to 40 steps. All that the
+    table has unless given."""
     seeds: int = 30
     """Policies of every method, each with its own target samples."""
-    methods: tuple[Method, ...] = METHODS
-    """Which methods."""
+    methods: tuple[Method, ...] = ()
+    """Which methods; all of the table unless given."""
     families: tuple[str, ...] = ()
     """Only these families of the table."""
     out: Path | None = None
@@ -136,28 +137,31 @@ def do_table(command: Bench) -> None:
     name = f"{command.table}-quick" if command.quick else command.table
     out, runs = command.out or Path("results") / name, command.runs or Path("runs") / name
     seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)
-    asked = {"samples": command.samples, "seeds": seeds, "updates": updates}
-    jobs = bench.jobs_of(command.table, runs, methods=command.methods, families=command.families, **asked)
+    grid = bench.grid_of(command.table)
+    samples, methods = command.samples or grid.samples, command.methods or cast(tuple[Method, ...], grid.methods)
+    asked = {"samples": samples, "seeds": seeds, "updates": updates}
+    jobs = bench.jobs_of(command.table, runs, methods=methods, families=command.families, **asked)
     with Progress(quiet=not console.is_terminal) as progress:
         bar, shares = progress.stage(f"{name} (all)", round(100 * sum(job.work for job in jobs))), {}
 
-        def share(job: bench.Job, done: float) -> None:
-            shares[job.directory] = 100 * job.work * done
+        def share(job: bench.Job, method: str, done: float) -> None:
+            shares[job.directory, method] = 100 * job.work_of(method) * done
             bar(round(sum(shares.values())))
 
         def hear(job: bench.Job, told: Told) -> None:
-            if told.stage.startswith("policy"):
-                share(job, min(told.share, 1.0))
+            if told.stage.startswith("policy ("):
+                share(job, told.stage.removeprefix("policy (").removesuffix(")"), min(told.share, 1.0))
 
         def finished(job: bench.Job, done: int, total: int) -> None:
-            share(job, 1.0)
-            console.print(f"{done} of {total}: {job.entry.family} {job.method}")
+            for method in job.config.methods:
+                share(job, method, 1.0)
+            console.print(f"{done} of {total}: {job.name}")
 
         failed = bench.run_table(jobs, out=out, workers=command.workers, hear=hear, finished=finished)
     if failed:
         raise AdarlError(" ".join(failed))
-    whole = set(command.methods) == set(METHODS) and not command.families
-    made = bench.publish(command.table, out, samples=command.samples, partial=not whole)
+    whole = set(methods) >= set(grid.methods) and not command.families
+    made = bench.publish(command.table, out, samples=samples, partial=not whole)
     console.print(f"\n{len(made)} tables and figures beside {out / 'scores.csv'}", soft_wrap=True)
 
 

@@ -10,15 +10,19 @@ from typing import Any, Literal, get_args
 
 from adarl.collect import CollectConfig
 from adarl.domains.family import Family, families, unknown
+from adarl.domains.functional import Camera
 from adarl.domains.host import Host
 from adarl.locate.structure import LocateConfig
 from adarl.methods.cavia import CaviaConfig
+from adarl.methods.mql import MqlConfig
 from adarl.methods.pearl import PearlConfig
-from adarl.model.plan import ModelConfig
+from adarl.methods.pnn import PnnConfig
+from adarl.methods.psm import PsmConfig
+from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.types import AdarlError
 
-Method = Literal["oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl", "adarl_plus"]
+Method = Literal["oracle", "non_t", "cavia", "pearl", "pnn", "psm", "mql", "adarl_star", "adarl", "adarl_plus"]
 METHODS: tuple[Method, ...] = get_args(Method)
 WITH_MODEL = ("adarl_star", "adarl", "adarl_plus")
 ON_HOSTS = WITH_MODEL
@@ -50,13 +54,21 @@ class Config:
     tests: LocateConfig = field(default_factory=LocateConfig)
     """Tests of independence."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """The world model."""
+    """The world model, where states are seen."""
+    vae: MissVAEConfig = field(default_factory=MissVAEConfig)
+    """The world model, where images are."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     """The policy."""
     cavia: CaviaConfig = field(default_factory=CaviaConfig)
     """CAVIA's context."""
     pearl: PearlConfig = field(default_factory=PearlConfig)
     """PEARL's encoder."""
+    pnn: PnnConfig = field(default_factory=PnnConfig)
+    """PNN's second column."""
+    psm: PsmConfig = field(default_factory=PsmConfig)
+    """PSM's loss on features."""
+    mql: MqlConfig = field(default_factory=MqlConfig)
+    """MQL's context."""
 
 
 def n_samples(samples: str) -> tuple[int, bool]:
@@ -90,6 +102,8 @@ def resolve(family: Family, config: Config) -> Config:
     if config.policy.learner.updates % config.policy.evaluate_every:
         every = config.policy.evaluate_every
         raise AdarlError(f"updates is {config.policy.learner.updates}; a multiple of evaluate_every ({every}) is expected.")
+    if config.structure != "learned" and isinstance(family.domain, Camera):
+        raise AdarlError(f"structure is {config.structure!r}; edges of states that are not seen can only be 'learned'.")
     if config.structure != "learned" and config.locate == "off":
         raise AdarlError(f"structure is {config.structure!r}, but locate is 'off': there are no tests to take edges from.")
     if config.policy.learner.discount == 0:

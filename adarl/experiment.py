@@ -19,18 +19,24 @@ from adarl.adapt.states import Estimate
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
+from adarl.domains.functional import Camera
 from adarl.domains.host import Host
+from adarl.locate.changes import Changes
 from adarl.locate.structure import Structure
-from adarl.methods.method import Method, Policy
+from adarl.methods.method import Lesson, Method, Policy
+from adarl.model.eye import Film
 from adarl.model.world import WorldModel
 from adarl.policy.learn import n_environments
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.report import page
 from adarl.report.summary import Summary, summarise
-from adarl.report.where import located
+from adarl.report.where import tested
 from adarl.run.directory import RunDirectory
 from adarl.types import AdarlError
+
+FILMED, AT_TARGETS = 1000, 1001
+"""What keys are told apart by: the noise of a camera, and recordings of the targets."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Compared:
     policies: dict[tuple[str, str, str], Policy]
     scores: list[dict[str, Any]]
     curves: dict[str, Any]
-    structure: Structure | None
+    structure: Structure | Changes | None
     """What tests say of the sources."""
     why_not: str
     """Why they say nothing, where they were asked."""
@@ -65,7 +71,6 @@ class Compared:
 def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:
     """Algorithm 1 for every method of `config`, stage by stage."""
     key_collect, key_model, key_policy, key_target, key_evaluate = jr.split(jr.key(config.seed), 5)
-    sizes = (len(family.domain.state_names), family.domain.n_actions, len(family.sources))
     episodes = run.stage(
         "collect",
         lambda _: stages.record(family, family.sources, config, key_collect, progress),
@@ -78,24 +83,32 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda _, so_far=episodes, key=key_again: stages.record_again(family, so_far, config, key, progress),
             lambda i=i: stages.episodes_like(family, config, i + 2),
         )
-    lesson = stages.lesson_of(family, episodes, config)
+    images = isinstance(family.domain, Camera)
+    seen = stages.film_of(family, family.sources, episodes, jr.fold_in(key_collect, FILMED)) if images else episodes
     structure, why_not = None, ""
     if config.locate == "on" and set(config.methods) & set(WITH_MODEL):
-        told: Any = run.stage_json("locate", lambda _: stages.locate(family, episodes, config, progress))
+        told: Any = run.stage_json("locate", lambda _: stages.locate(family, seen, config, progress))
         why_not = told.pop("why_not", "")
-        structure = None if why_not else Structure(**{name: np.array(value) for name, value in told.items()})
+        if not why_not:
+            structure = Changes(**told) if images else Structure(**{name: np.array(value) for name, value in told.items()})
     models: dict[str, WorldModel] = {}
-    for name, plan in stages.models_of(config, stages.sized(config.model, family, structure)).items():
+    lessons: dict[str, Lesson] = {}
+    whole = stages.sized(config.vae if images else config.model, family, structure)
+    for name, plan in stages.models_of(config, whole).items():
         bounds = stages.bounds_of(structure, plan, config.structure) if name == "model" else None
-        rest = (episodes, plan, bounds, key_model)
+        known, film = (family, seen) if name != stages.AT_TARGETS else _at_targets(family, config, run, progress)
+        rest = (known, film, plan, bounds, key_model)
         models[name] = run.stage(
             name,
-            lambda resume, rest=rest: stages.estimate_model(family, *rest, resume, progress),
-            lambda plan=plan: model_like(*sizes, plan),
+            lambda resume, rest=rest: stages.estimate_model(*rest, resume, progress),
+            lambda plan=plan, known=known: model_like(*stages.sizes_of(known, plan), plan, stages.image_of(known)),
         )
+        lessons[name] = stages.lesson_of(known, film, config, models[name])
     found = Compared({}, {}, {}, [], {}, structure, why_not)
     for name in config.methods:
-        method = stages.method_of(name, lesson, models.get(stages.model_name(name)), config)
+        on = stages.model_name(name, images=images)
+        lesson = lessons[on] if on else stages.lesson_of(family, seen, config)
+        method = stages.method_of(name, lesson, models.get(on), config)
         trained = run.stage(
             f"policy_{name}",
             lambda resume, name=name, method=method: stages.train(name, method, config, key_policy, resume, progress),
@@ -108,7 +121,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         for i, (target, samples) in enumerate(cells):
             found.policies[name, target, samples] = run.stage(
                 f"adapt_{name}_{list(family.targets).index(target)}_{samples}",
-                lambda _, it=(method, trained, target, samples): stages.adapt(*it, config, key_target, key_policy),
+                lambda _, it=(method, trained, target, samples): stages.adapt(family, *it, config, key_target, key_policy),
                 lambda method=method: method.policy_like(config.seeds),
             )
             bar(i + 1)
@@ -121,6 +134,18 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         )
         found.scores.extend({**row, "method": name} for row in scores)
     return found
+
+
+def _at_targets(family: Family, config: Config, run: RunDirectory, progress: Progress) -> tuple[Family, Film]:
+    """The targets as sources, and recordings of them."""
+    there = stages.at_targets(family)
+    key = jr.fold_in(jr.key(config.seed), AT_TARGETS)
+    episodes = run.stage(
+        "collect_targets",
+        lambda _: stages.record(there, there.sources, config, key, progress),
+        lambda: stages.episodes_like(there, config),
+    )
+    return there, stages.film_of(there, there.sources, episodes, jr.fold_in(key, FILMED))
 
 
 def run(family: Family, config: Config, directory: str | Path, progress: Progress | None = None) -> Result:
@@ -142,20 +167,24 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
             "animations", lambda _: stages.animate(family, agent, known, config, key_watch, oracle)
         )
         promise: Any = run.stage_json("promise", lambda _: stages.promise(family, agent, method.lesson, config, key_watch))
+        insight: Any = run.stage_json(
+            "insight", lambda _: stages.insight_of(family, method.model, known, config, jr.fold_in(key_watch, 1))
+        )
         seconds = {name: run.manifest(name)["seconds"] for name in run.finished if name != "summary"}
         summary = summarise(
-            family,
+            method.lesson.family,
             method.model,
             method.minimal,
             known,
             found.curves,
             found.scores,
-            located=found.structure and located(found.structure, family.domain.state_names, config.tests.rate),
+            located=tested(found.structure, method.lesson.family.domain.state_names, config.tests.rate),
             not_located=found.why_not,
             score_name=family.score,
             score_cap=config.steps if not isinstance(family.domain, Host) else None,
             animations=animations,
             promise=promise,
+            insight=insight,
             seconds=seconds,
             seed=config.seed,
             version=run.versions["adarl"],

@@ -28,12 +28,18 @@ class Network(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
         """One row, or many at once: one product of matrices instead of one a row."""
+        return linear(self.layers[-1], self.features(x)[-1])
+
+    def features(self, x: Float[Array, "*batch in"]) -> list[Float[Array, "*batch hidden"]]:
+        """What every layer but the last makes of the input."""
         activate = {"relu": jax.nn.relu, "silu": jax.nn.silu}[self.activation]
+        made = [x]
         for layer in self.layers[:-1]:
-            x = activate(_linear(layer, x))
-        return _linear(self.layers[-1], x)
+            made.append(activate(linear(layer, made[-1])))
+        return made[1:] or made
 
 
-def _linear(layer: eqx.nn.Linear, x: Array) -> Array:
+def linear(layer: eqx.nn.Linear, x: Array) -> Array:
+    """A layer on any number of rows."""
     assert layer.bias is not None
     return x @ layer.weight.T + layer.bias

@@ -4,7 +4,7 @@ In: a family, the results of earlier stages, the configuration, a key. Out: arra
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,27 +15,37 @@ import numpy as np
 from adarl.adapt.states import Estimate, first_steps
 from adarl.agent import Agent
 from adarl.collect import collect, random_policy
-from adarl.config import Config, n_samples
+from adarl.config import WITH_MODEL, Config, n_samples
 from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family, Point
+from adarl.domains.functional import Camera
 from adarl.domains.host import Host
-from adarl.evaluate import bound
+from adarl.evaluate import bound, insight
 from adarl.evaluate.returns import returns_over_seeds, trajectory
-from adarl.locate import structure
+from adarl.locate import changes, structure
+from adarl.locate.changes import Changes
 from adarl.locate.structure import Structure
 from adarl.methods.adarl import AdaRL
 from adarl.methods.adarl_plus import AdaRLPlus
 from adarl.methods.adarl_star import without_masks
 from adarl.methods.cavia import CAVIA
 from adarl.methods.method import Lesson, Method, Policy, Resume
+from adarl.methods.mql import MQL
 from adarl.methods.non_t import NonT
 from adarl.methods.oracle import Oracle
 from adarl.methods.pearl import PEARL
+from adarl.methods.pnn import PNN
+from adarl.methods.psm import PSM
 from adarl.model import fit
-from adarl.model.plan import ModelConfig
+from adarl.model.encoder import joined
+from adarl.model.eye import Film
+from adarl.model.patches import Shape
+from adarl.model.plan import MissVAEConfig, ModelConfig
+from adarl.model.sight import believe
 from adarl.model.world import WorldModel
 from adarl.network import Network
 from adarl.policy import host as host_policy
+from adarl.policy.perceived import THETA, Perceived
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.types import AdarlError, Episodes
@@ -98,11 +108,21 @@ def record_again(family: Family, episodes: Episodes, config: Config, key, progre
     return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
 
 
-def locate(family: Family, episodes: Episodes, config: Config, progress: Progress) -> dict[str, Any]:
+def film_of(family: Family, points: Sequence[Point], episodes: Episodes, key) -> Film:
+    """Recordings as a camera shows them."""
+    assert isinstance(family.domain, Camera)
+    return Film.of(episodes, family.stack(points), family.domain, key)
+
+
+def locate(family: Family, seen: Episodes | Film, config: Config, progress: Progress) -> dict[str, Any]:
     """Where the sources differ, and which edges there are, by tests alone; or why they cannot say."""
     bar = progress.stage("locate", 1)
+    if isinstance(seen, Film):
+        found = changes.locate(*one_look_a_trial(seen, config.seed), seed=config.seed)
+        bar(1)
+        return dataclasses.asdict(found)
     try:
-        found = structure.find(structure.steps_of(episodes), config.tests, config.seed)
+        found = structure.find(structure.steps_of(seen), config.tests, config.seed)
     except AdarlError as error:  # too little data to test may be enough to learn from
         if config.structure != "learned":
             raise
@@ -111,21 +131,39 @@ def locate(family: Family, episodes: Episodes, config: Config, progress: Progres
     return {name: value.tolist() for name, value in vars(found).items()}
 
 
-def sized(plan: ModelConfig, family: Family, found: Structure | None) -> ModelConfig:
+LOOKED_AT = 1000
+"""Trials of which one image each is tested."""
+
+
+def one_look_a_trial(film: Film, seed: int) -> tuple[np.ndarray, ...]:
+    """o_t, a_t, r_{t+1}, the domain and the trial, at one moment of as many trials of every domain."""
+    rng = np.random.default_rng(seed)
+    valid = np.asarray(film.episodes.valid)
+    n_domains, n_trials = valid.shape[:2]
+    kept = np.sort(rng.permutation(n_trials)[: LOOKED_AT // n_domains])
+    k, trial = (part.ravel() for part in np.meshgrid(np.arange(n_domains), kept, indexing="ij"))
+    time = rng.integers(0, valid[k, trial].sum(1))
+    image = jax.jit(lambda k, i, t: film.frames(k, i)[t])
+    o = np.asarray(jax.lax.map(lambda at: image(*at), tuple(map(jnp.asarray, (k, trial, time))), batch_size=50))
+    a, r = (np.asarray(x)[k, trial, time] for x in (film.episodes.a, film.episodes.r))
+    return o, a, r, k, np.arange(len(k))
+
+
+def sized(plan: ModelConfig, family: Family, found: Structure | Changes | None) -> ModelConfig:
     """Dimensions of theta where the user left them open. Tests that see no change at all may lack power: as without them."""
-    theta_s, theta_r = len(family.factors), 1
-    if found is not None and found.changes.any():
-        theta_s, theta_r = theta_s * bool(found.changes[:-1].any()), int(found.changes[-1])
-    return dataclasses.replace(
-        plan,
-        theta_s=theta_s if plan.theta_s < 0 else plan.theta_s,
-        theta_r=theta_r if plan.theta_r < 0 else plan.theta_r,
-    )
+    sizes = {"theta_s": len(family.factors), "theta_r": 1}
+    if isinstance(plan, MissVAEConfig):
+        sizes["theta_o"] = 1
+    if isinstance(found, Changes) and found.theta:
+        sizes = {name: size * (name in found.theta) for name, size in sizes.items()}
+    if isinstance(found, Structure) and found.changes.any():
+        sizes = {"theta_s": sizes["theta_s"] * bool(found.changes[:-1].any()), "theta_r": int(found.changes[-1])}
+    return dataclasses.replace(plan, **{name: n for name, n in sizes.items() if getattr(plan, name) < 0})
 
 
-def bounds_of(found: Structure | None, plan: ModelConfig, whose: str) -> fit.Bounds | None:
+def bounds_of(found: Structure | Changes | None, plan: ModelConfig, whose: str) -> fit.Bounds | None:
     """What tests say of the edges of a model, where they are asked. A state always carries itself on."""
-    if found is None or whose == "learned":
+    if not isinstance(found, Structure) or whose == "learned":
         return None
     edges = found.found.astype(float)
     edges[:-1, : len(edges) - 1] = np.maximum(edges[:-1, : len(edges) - 1], np.eye(len(edges) - 1))
@@ -135,7 +173,7 @@ def bounds_of(found: Structure | None, plan: ModelConfig, whose: str) -> fit.Bou
 
 def estimate_model(
     family: Family,
-    episodes: Episodes,
+    seen: Episodes | Film,
     plan: ModelConfig,
     bounds: fit.Bounds | None,
     key,
@@ -144,42 +182,72 @@ def estimate_model(
 ) -> WorldModel:
     """Algorithm 1, line 2, second half: Eq. 1 from the recordings."""
     bar = progress.stage("model", plan.steps)
-    sizes = (len(family.domain.state_names), family.domain.n_actions, len(family.sources), plan)
-    state = resume.load(lambda: fit.start(*sizes, jr.key(0)))
+    state = resume.load(lambda: fit.start(*sizes_of(family, plan), plan, jr.key(0), image_of(family)))
 
     def each(state: fit.FitState, terms) -> None:
         resume.save(state)
         bar(int(state.step))
 
-    return fit.fit(episodes, family.domain.n_actions, plan, key, bounds=bounds, state=state, each=each)
+    return fit.fit(seen, family.domain.n_actions, plan, key, bounds=bounds, state=state, each=each)
+
+
+def sizes_of(family: Family, plan: ModelConfig) -> tuple[int, int, int]:
+    """States, actions and sources of a model."""
+    n_state = plan.latents if isinstance(plan, MissVAEConfig) else len(family.domain.state_names)
+    return n_state, family.domain.n_actions, len(family.sources)
+
+
+def image_of(family: Family) -> Shape | None:
+    """The shape of what is seen, where states are not."""
+    return family.domain.image if isinstance(family.domain, Camera) else None
 
 
 def models_of(config: Config, plan: ModelConfig) -> dict[str, ModelConfig]:
     """The models that the methods need, with their plans."""
-    plans = {"model": plan, "model_star": without_masks(plan)}
-    needed = {model_name(method) for method in config.methods}
+    star = without_masks(plan)
+    plans = {"model": plan, "model_star": star, AT_TARGETS: star}
+    if isinstance(plan, MissVAEConfig):
+        plans["model_plain"] = dataclasses.replace(star, theta_o=0, theta_s=0, theta_r=0)
+    needed = {model_name(method, images=isinstance(plan, MissVAEConfig)) for method in config.methods}
     return {name: plan for name, plan in plans.items() if name in needed}
 
 
-def model_name(method: str) -> str:
-    """Which model a method is built on; empty if on none."""
-    return {"adarl_star": "model_star", "adarl": "model", "adarl_plus": "model"}.get(method, "")
+AT_TARGETS = "model_targets"
+"""The oracle's model: of the targets themselves, told apart by theta."""
 
 
-def lesson_of(family: Family, episodes: Episodes, config: Config) -> Lesson:
-    """What every method is given."""
+def model_name(method: str, *, images: bool) -> str:
+    """Which model a method is built on; empty if on none. Where images are seen, all need one, if without theta."""
+    with_theta = {"adarl_star": "model_star", "adarl": "model", "adarl_plus": "model"}
+    only_eyes = {"oracle": AT_TARGETS}.get(method, "model_plain") if images else ""
+    return with_theta.get(method, only_eyes)
+
+
+def at_targets(family: Family) -> Family:
+    """The family as the oracle knows it."""
+    return dataclasses.replace(family, sources=tuple(family.targets.values()))
+
+
+def lesson_of(family: Family, seen: Episodes | Film, config: Config, model: WorldModel | None = None) -> Lesson:
+    """What every method is given; where images are seen, by the eye of a model."""
     n_wide = 0 if isinstance(family.domain, Host) else round(config.collect.wide * config.collect.trials)
-    return Lesson(family, episodes, n_wide, config.policy, config.collect.persist)
+    rest = (n_wide, config.policy, config.collect.persist)
+    if isinstance(seen, Episodes):
+        return Lesson(family, seen, *rest)
+    assert model is not None and isinstance(family.domain, Camera)
+    through_it = dataclasses.replace(family, domain=Perceived.by(model, family.domain))
+    return Lesson(through_it, believe(model, seen, model.theta), *rest, seen_by=model)
 
 
 def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Config) -> Method:
     """A method by its name; the model is that of `estimate_model`."""
-    if model is not None:
+    if model is not None and name in WITH_MODEL:
         return AdaRLPlus(lesson, model) if name == "adarl_plus" else AdaRL(lesson, model)
     plain = {"oracle": Oracle, "non_t": NonT}
     if name in plain:
         return plain[name](lesson)
-    return CAVIA(lesson, config.cavia) if name == "cavia" else PEARL(lesson, config.pearl)
+    kinds: dict[str, Any] = {"cavia": CAVIA, "pearl": PEARL, "pnn": PNN, "psm": PSM, "mql": MQL}
+    return kinds[name](lesson, getattr(config, name))
 
 
 def train(name: str, method: Method, config: Config, key, resume: Resume, progress: Progress) -> Any:
@@ -190,38 +258,40 @@ def train(name: str, method: Method, config: Config, key, resume: Resume, progre
     return trained
 
 
-def adapt(method: Method, trained: Any, target: str, samples: str, config: Config, key, key_policy) -> Policy:
+def adapt(
+    family: Family, method: Method, trained: Any, target: str, samples: str, config: Config, key, key_policy
+) -> Policy:
     """Algorithm 1, lines 20 and 21: what acts in a target. Every seed has its own samples, the same in every method."""
-    family = method.lesson.family
     point, at = family.targets[target], list(family.targets).index(target)
     each = [jr.fold_in(jr.fold_in(key, at), i) for i in range(config.seeds)]
     seen = [target_samples(family, point, samples, config, one) for one in each]
     return method.adapt(trained, target, seen, jr.split(key_policy, config.seeds))
 
 
-def target_samples(family: Family, point: Point, samples: str, config: Config, key) -> Episodes:
+def target_samples(family: Family, point: Point, samples: str, config: Config, key) -> Any:
     """What a target gives: trajectories of the random policy from usual starts, or the first single steps of them."""
     number, single = n_samples(samples)
     plan = dataclasses.replace(config.collect, trials=number, wide=0.0)
     quiet = Progress(quiet=True)
     episodes = record(family, (point,), dataclasses.replace(config, collect=plan), key, quiet)
-    return first_steps(episodes, number) if single else episodes
+    episodes = first_steps(episodes, number) if single else episodes
+    return film_of(family, (point,), episodes, jr.fold_in(key, 1)) if isinstance(family.domain, Camera) else episodes
 
 
 def evaluate(method: Method, policy: Policy, target: str, samples: str, config: Config, key) -> dict[str, Any]:
     """The score of every seed in a target, from the same starts in every method and after any number of samples."""
     family = method.lesson.family
     at = list(family.targets).index(target)
-    scores = score(family, family.targets[target], policy, method.view, config, jr.fold_in(key, at))
+    scores = score(method.lesson, family.targets[target], policy, method.view, config, jr.fold_in(key, at))
     return {"target": target, "factors": dict(family.targets[target]), "samples": samples, "scores": scores.tolist()}
 
 
-def score(family: Family, point: Point, policy: Policy, view: View, config: Config, key) -> np.ndarray:
+def score(lesson: Lesson, point: Point, policy: Policy, view: View, config: Config, key) -> np.ndarray:
     """Mean return a seed."""
     q, theta = policy.q, policy.told
-    domain = family.domain
+    domain = lesson.family.domain
     if not isinstance(domain, Host):
-        factors = {name: value[0] for name, value in family.stack((point,)).items()}
+        factors = {name: value[0] for name, value in lesson.factors((point,)).items()}
         kinds: Any = {"episodes": config.episodes, "steps": config.steps, "seen_as": policy.seen_as}
         return np.asarray(returns_over_seeds(domain, factors, q, view, theta, key, **kinds).mean(1))
     seed = int(jr.randint(key, (), 0, 2**31 - 1))
@@ -254,6 +324,7 @@ def animate(
     domain = family.domain
     if isinstance(domain, Host) or domain.state_names[:4] != CartPole().state_names:
         return []
+    domain = Perceived.by(agent.model, domain) if isinstance(domain, Camera) else domain
     number, single = zip(*map(n_samples, config.samples), strict=True)
     sizes = [n * (1 if one else config.collect.steps) for n, one in zip(number, single, strict=True)]
     samples = config.samples[int(np.argmin(sizes))]
@@ -268,7 +339,10 @@ def animate(
         factors = {name: value[0] for name, value in family.stack((point,)).items()}
         agents = []
         for name, (q, view, told) in actors.items():
+            if isinstance(domain, Perceived):
+                factors[THETA] = joined(agent.model.raw(mean if name == "not adapted" else theta))
             s, over = trajectory(domain, factors, q, view, told, jr.fold_in(key, t), steps=config.steps)
+            s = domain.hidden(s) if isinstance(domain, Perceived) else s
             ended_at = int(np.argmax(over)) + 1 if bool(over.any()) else None
             shown = np.asarray(s)[: min(CLIP, ended_at or CLIP) + 1, :4]
             agents.append({"name": name, "states": shown.astype(float).round(4).tolist(), "ended_at": ended_at})
@@ -276,9 +350,31 @@ def animate(
     return found
 
 
+AHEAD = 45
+"""Steps of the trials that a model of images is judged by."""
+
+
+def insight_of(family: Family, model: WorldModel, known: dict[str, Estimate], config: Config, key) -> dict[str, Any]:
+    """What a model of images knows of states that nobody saw, by recordings kept aside; pictures of a target."""
+    if not isinstance(family.domain, Camera):
+        return {}
+    key_sources, key_target, key_film = jr.split(key, 3)
+    plan = dataclasses.replace(config.collect, trials=max(20, config.collect.trials // 10), steps=AHEAD)
+    aside, quiet = dataclasses.replace(config, collect=plan), Progress(quiet=True)
+    film = film_of(family, family.sources, record(family, family.sources, aside, key_sources, quiet), key_film)
+    found = insight.judged(model, film, model.theta, family.domain.state_names, np.random.default_rng(config.seed))
+    for name, estimate in known.items():
+        target = name.rpartition("/")[0]
+        point = family.targets[target]
+        there = film_of(family, (point,), record(family, (point,), aside, key_target, quiet), key_film)
+        theta = jax.tree.map(lambda t: jnp.median(t, axis=0), estimate.theta)
+        return {**found, "pictures": {"target": target, **insight.pictures(model, there, theta)}}
+    return found
+
+
 def promise(family: Family, agent: Agent, lesson: Lesson, config: Config, key) -> str:
     """Theorem 2 for the agent in its sources, in words; or why it says nothing of them."""
-    if isinstance(family.domain, Host):
+    if isinstance(family.domain, Host | Camera):
         return ""
     about = {"best": float(lesson.best), "discount": config.policy.learner.discount, "episodes": 100}
     try:

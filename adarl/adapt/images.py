@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from adarl.adapt.states import Estimate, estimate, open_only
-from adarl.model.eye import Film
+from adarl.model.eye import Seen
 from adarl.model.sight import believe
 from adarl.model.world import WorldModel
 from adarl.types import AdarlError, Theta
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
     o: Float[Array, "frame height width channel"]
 
 
-def adapt(model: WorldModel, film: Film) -> Estimate:
+def adapt(model: WorldModel, film: Seen) -> Estimate:
     """The theta of the one domain that was filmed. Trials are drawn as images in blocks, however many there are."""
     film = thinned(film, TRIALS)
     episodes = film.episodes
@@ -50,7 +50,7 @@ def adapt(model: WorldModel, film: Film) -> Estimate:
     return known
 
 
-def thinned(film: Film, n: int) -> Film:
+def thinned(film: Seen, n: int) -> Seen:
     """At most `n` of the trials, evenly spread; those without a step come last."""
     valid = np.asarray(film.episodes.valid.any(2)[0])
     there = np.flatnonzero(valid)
@@ -67,7 +67,7 @@ def _spread_evenly(valid: Bool[np.ndarray, "trial time"]) -> tuple[Int[np.ndarra
 
 
 @eqx.filter_jit
-def _of_images(model: WorldModel, film: Film, s: Float[Array, "trial time state"], index: Array, count: Array):
+def _of_images(model: WorldModel, film: Seen, s: Float[Array, "trial time state"], index: Array, count: Array):
     """theta_o and its deviations from some frames."""
     eye = model.eye
     assert eye is not None

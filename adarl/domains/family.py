@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from adarl.domains.cartpole import CartPole
+from adarl.domains.cartpole import CartPole, CartPoleImages
 from adarl.domains.functional import Functional
 from adarl.domains.host import Host, Point
 from adarl.types import AdarlError
@@ -110,10 +110,12 @@ def unknown(kind: str, given: str, accepted: Sequence[str] | Mapping[str, object
     return f"Unknown {kind} {given!r}.{hint} Accepted: {', '.join(accepted)}."
 
 
-def _one(name: str, factor: str, sources: Sequence[float], targets: Mapping[str, float]) -> Family:
+def _one(
+    name: str, factor: str, sources: Sequence[float], targets: Mapping[str, float], domain: CartPole | None = None
+) -> Family:
     points = tuple({factor: value} for value in sources)
     named = {key: {factor: value} for key, value in targets.items()}
-    return Family(name, CartPole(), (factor,), points, named, score=STEPS)
+    return Family(name, domain or CartPole(), (factor,), points, named, score=STEPS)
 
 
 GRAVITIES = (5.0, 10.0, 20.0, 30.0, 40.0)
@@ -144,7 +146,16 @@ def _families() -> list[Family]:
         replace(target, domain=CartPole(follow=True), discount=0.97, score="return"),
         _distracted("cartpole-distracted", 4),
         _distracted("cartpole-distracted-16", 16),
+        _filmed("gravity", GRAVITIES, {"in": 15.0, "out": 55.0}),
+        _filmed("mass", MASSES, {"in": 1.0, "out": 5.5}),
+        _filmed("noise", (0.25, 0.75, 1.25, 1.75, 2.25), {"in": 0.5, "out": 2.75}),
     ]
+
+
+def _filmed(factor: str, sources: Sequence[float], targets: Mapping[str, float]) -> Family:
+    """One factor changes, and only images are seen."""
+    name = "cartpole-noise" if factor == "noise" else f"cartpole-{factor}-images"
+    return _one(name, factor, sources, targets, CartPoleImages())
 
 
 def _distracted(name: str, n: int) -> Family:

@@ -16,7 +16,6 @@ from adarl.domains.host import Host
 from adarl.graph import compact
 from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Sample, Trained, stack
 from adarl.model.encoder import joined
-from adarl.model.eye import Film
 from adarl.model.world import WorldModel
 from adarl.policy import host as host_policy
 from adarl.policy import learn
@@ -24,7 +23,7 @@ from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.imagine import Imagined
 from adarl.policy.learn import LearnState, Sources
 from adarl.policy.view import View
-from adarl.types import Compact, Theta
+from adarl.types import Compact, Episodes, Theta
 
 LOOKS = 3
 """Images after which what is believed of a state is worth to start from."""
@@ -52,7 +51,7 @@ class AdaRL(OneQ):
         return Policy(trained.q, known, known.theta, self.seen_as(known.theta))
 
     def _estimate(self, seen: Sample) -> Estimate:
-        return images.adapt(self.model, seen) if isinstance(seen, Film) else adapt(self.model, seen)
+        return adapt(self.model, seen) if isinstance(seen, Episodes) else images.adapt(self.model, seen)
 
     def seen_as(self, theta: Theta) -> Float[Array, "row theta"] | None:
         """What the encoder is told, where there is one."""

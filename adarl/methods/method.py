@@ -19,7 +19,7 @@ from adarl.adapt.states import Estimate
 from adarl.domains.family import Family
 from adarl.domains.functional import Factors, Functional
 from adarl.domains.host import Host, Point
-from adarl.model.eye import Film
+from adarl.model.eye import Seen
 from adarl.model.rows import measure, pack
 from adarl.model.sight import believe
 from adarl.model.world import Scale, WorldModel
@@ -30,7 +30,7 @@ from adarl.policy.replay import Experience
 from adarl.policy.view import View
 from adarl.types import AdarlError, Episodes, Step, Theta, Transition
 
-Sample = Episodes | Film
+Sample = Episodes | Seen
 """What a seed may see of a target."""
 Bar = Callable[[int], None]
 """Told how many updates are done."""
@@ -172,6 +172,7 @@ def practise(
     resume: Resume,
     bar: Bar,
     until: int | None = None,
+    given: dict[str, Any] | None = None,
 ) -> LearnState:
     """`learn.learn`, continued from its last checkpoint."""
     n_actions, total = lesson.family.domain.n_actions, until or lesson.policy.learner.updates
@@ -180,9 +181,9 @@ def practise(
         resume.save((states, updates), force=updates == total)
         bar(updates)
 
-    like = lambda: (states_like(lesson, sources, algorithm, view, len(keys)), 0)  # noqa: E731
-    resumed = resume.load(like)
-    return learn.learn(sources, algorithm, view, n_actions, lesson.policy, keys, resumed=resumed, until=until, each=each)
+    like = lambda: (learn.with_given(states_like(lesson, sources, algorithm, view, len(keys)), given), 0)  # noqa: E731
+    begun: Any = {"resumed": resume.load(like), "given": given}
+    return learn.learn(sources, algorithm, view, n_actions, lesson.policy, keys, **begun, until=until, each=each)
 
 
 def states_like(lesson: Lesson, sources: Sources, algorithm: Algorithm, view: View, n_seeds: int) -> LearnState:

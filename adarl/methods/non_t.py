@@ -5,6 +5,7 @@ target and every number of samples has a training of its own, in which the targe
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -28,7 +29,7 @@ from adarl.methods.method import (
     stack,
     states_like,
 )
-from adarl.policy import double_dqn, learn, replay
+from adarl.policy import learn, replay
 from adarl.policy.double_dqn import DoubleDQN, Learner
 from adarl.policy.learn import LearnState
 from adarl.policy.replay import Experience
@@ -36,28 +37,18 @@ from adarl.policy.replay import Experience
 POOL = 4096  # steps of a target that are kept; more are thinned out evenly
 
 
-class Pooled(Learner):
-    """A learner that also has samples of a target."""
-
-    pool: Experience
-
-
 class Pooling(DoubleDQN):
-    """Double DQN whose batches hold steps of the target too."""
+    """Double DQN whose batches hold steps of the target too, which the learner is given as `pool`."""
 
     n_target: int = eqx.field(static=True)
     """Of a batch."""
 
-    def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
-        """As `DoubleDQN.update`."""
-        assert isinstance(learner, Pooled)
+    def batch(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Experience:
+        """Old steps and new ones."""
         key_ring, key_pool = jr.split(key)
         old = replay.sample(key_ring, ring, count, block, self.config.batch - self.n_target)
-        new = replay.sample(key_pool, learner.pool, jnp.int32(1), POOL, self.n_target)
-        batch = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), old, new)
-        td = lambda q: (double_dqn.loss(q, learner.q_target, batch, self.config.discount), self.theta)  # noqa: E731
-        after = double_dqn.step(learner, td, self.config)
-        return Pooled(**vars(after), pool=learner.pool)
+        new = replay.sample(key_pool, learner.given["pool"], jnp.int32(1), POOL, self.n_target)
+        return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), old, new)
 
 
 class NonT(OneQ):
@@ -90,7 +81,8 @@ class NonT(OneQ):
         nothing = jax.tree.map(lambda x: x[0], nothing_told(1))
         steps = [rows(self.lesson.believed(seen), POOL) for seen in samples]
         seen = stack([experiences(each, self.lesson, self.view, nothing) for each in steps])
-        states = eqx.tree_at(lambda s: s.learner, trained, Pooled(**vars(trained.learner), pool=seen))
+        learner = replace(trained.learner, given={**trained.learner.given, "pool": seen})
+        states = replace(trained, learner=learner)
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))
         nothing = nothing_told(len(samples))

@@ -54,8 +54,12 @@ class Encoder(eqx.Module):
         key_look, key_extras, key_lstm, key_out = jr.split(key, 4)
         self.look = Inwards(image, features, key=key_look)
         self.extras = eqx.nn.Linear(n_actions + 1 + n_theta, EXTRAS, key=key_extras)
-        self.lstm = eqx.nn.LSTMCell(features + EXTRAS, memory, key=key_lstm)
-        self.out = eqx.nn.Linear(memory, 3 * mixture * n_state, key=key_out)
+        lstm = eqx.nn.LSTMCell(features + EXTRAS, memory, key=key_lstm)
+        # It starts out remembering: a velocity takes several images.
+        self.lstm = eqx.tree_at(lambda cell: cell.bias, lstm, replace_fn=lambda b: b.at[memory : 2 * memory].add(1.0))
+        # Components start alike: were they not, the one that chance picks would be what an image seems to say.
+        one = eqx.nn.Linear(memory, 3 * n_state, key=key_out)
+        self.out = jax.tree.map(lambda x: jnp.repeat(x, mixture, axis=0), one)
         self.n_state, self.n_actions, self.floor = n_state, n_actions, floor
 
     @property
@@ -108,8 +112,3 @@ def draw_posterior(key: PRNGKeyArray, q: Mixture) -> tuple[Float[Array, "*batch 
     take = lambda x: jnp.take_along_axis(x, m, axis=-1)[..., 0]  # noqa: E731
     s = take(q.mean) + take(q.scale) * jr.normal(key_noise, m.shape[:-1])
     return s, log_prob(q, s)
-
-
-def expected(q: Mixture) -> Float[Array, "*batch state"]:
-    """The mean of every dimension: what a policy acts on."""
-    return (jax.nn.softmax(q.logits) * q.mean).sum(-1)

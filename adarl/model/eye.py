@@ -11,8 +11,10 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Camera, Factors
-from adarl.model.encoder import Encoder, expected
+from adarl.model.encoder import Encoder
+from adarl.model.mixture import mean_of
 from adarl.model.observation import ObservationHead, Predictions
+from adarl.model.patches import Shape
 from adarl.types import Episodes, Theta
 
 
@@ -40,10 +42,20 @@ class Film(eqx.Module):
         """All trials."""
         return cls(episodes, factors, camera, jr.split(key, episodes.a.shape[:2]))
 
+    @property
+    def image(self) -> Shape:
+        """Height, width and channels."""
+        return self.camera.image
+
     def only(self, trials: Int[Array, " trial"]) -> "Film":
         """Some trials of every domain."""
         episodes, keys = jax.tree.map(lambda x: x[:, trials], (self.episodes, self.keys))
         return Film(episodes, self.factors, self.camera, keys)
+
+    def of_domain(self, k: int) -> "Film":
+        """The trials of one domain."""
+        episodes, factors, keys = jax.tree.map(lambda x: x[k : k + 1], (self.episodes, self.factors, self.keys))
+        return Film(episodes, factors, self.camera, keys)
 
     def frames(self, k: Int[Array, ""], trial: Int[Array, ""]) -> Float[Array, "time_plus_1 height width channel"]:
         """All images of one trial."""
@@ -53,18 +65,48 @@ class Film(eqx.Module):
         return jax.vmap(lambda key, s: self.camera.observe(key, s, factors))(keys, s)
 
 
+class Photos(eqx.Module):
+    """Recordings whose images are stored, as a plant shows them."""
+
+    episodes: Episodes
+    """With states of no dimension: nobody knows them."""
+    images: Array
+    """Axes (domain, trial, time_plus_1, height, width, channel): floats in about [-1, 1], or bytes."""
+
+    @property
+    def image(self) -> Shape:
+        """Height, width and channels."""
+        height, width, channels = self.images.shape[-3:]
+        return height, width, channels
+
+    def only(self, trials: Int[Array, " trial"]) -> "Photos":
+        """Some trials of every domain."""
+        return jax.tree.map(lambda x: x[:, trials], self)
+
+    def frames(self, k: Int[Array, ""], trial: Int[Array, ""]) -> Float[Array, "time_plus_1 height width channel"]:
+        """All images of one trial."""
+        return in_units(self.images[k, trial])
+
+
+def in_units(image: Array) -> Float[Array, "*batch height width channel"]:
+    """Bytes to [-1, 1]; floats stay as they are."""
+    return image if jnp.issubdtype(image.dtype, jnp.floating) else image.astype(jnp.float32) / 127.5 - 1.0
+
+
+Seen = Film | Photos
+"""Trials with their images."""
 BLOCK = 25  # trials that are looked at together
 
 
 @eqx.filter_jit
-def perceive(eye: Eye, film: Film, theta: Theta, r_mean: Array, r_scale: Array) -> Episodes:
+def perceive(eye: Eye, film: Seen, theta: Theta, r_mean: Array, r_scale: Array) -> Episodes:
     """The same trials with states as they are believed, where `theta` (raw, one row a domain) holds."""
     episodes = film.episodes
 
     def domain(k: Array, theta: Theta) -> Float[Array, "trial time_plus_1 state"]:
         def trial(i: Array) -> Float[Array, "time_plus_1 state"]:
             r = (episodes.r[k, i] - r_mean) / r_scale
-            return expected(eye.encoder.trial(film.frames(k, i), episodes.a[k, i], r, theta))
+            return mean_of(eye.encoder.trial(film.frames(k, i), episodes.a[k, i], r, theta))
 
         return jax.lax.map(trial, jnp.arange(episodes.a.shape[1]), batch_size=BLOCK)
 

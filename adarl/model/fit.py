@@ -19,13 +19,13 @@ from adarl.model import losses
 from adarl.model import masks as gates
 from adarl.model.align import align
 from adarl.model.encoder import Encoder
-from adarl.model.eye import Eye, Film
+from adarl.model.eye import Eye, Film, Photos
 from adarl.model.heads import RewardHead
 from adarl.model.observation import ObservationHead, Predictions
 from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.rows import Rows, measure, pack, unscaled
-from adarl.model.sight import Seen, Trials, draw_trials, look, worth_to_o
+from adarl.model.sight import Trials, draw_trials, look, restlessness, worth_to_o
 from adarl.model.transition import stack_heads
 from adarl.model.world import Heads, Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
@@ -79,11 +79,19 @@ def start(
     if image is not None:
         assert isinstance(config, MissVAEConfig)
         theta_o = config.theta_o
+        heads = _unsure(heads, config.mixture)
         theta = Theta(theta.theta_s, theta.theta_r, jnp.zeros((n_domains, theta_o)))
         eye = _open_eye(image, n_state, n_actions, config, jr.fold_in(key, 1))
     parameters: Any = Parameters(heads, theta, eye)
     worth = gates.every_edge(n_state, config.theta_s, config.theta_r, 2 * gates.STRONG, theta_o)
     return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
+
+
+def _unsure(heads: Heads, mixture: int) -> Heads:
+    """Functions that expect states to stay about where they are, but not surely: a belief must be free to say something."""
+    change = lambda h: (h.transition.linear.weight, h.transition.out.weight, h.transition.out.bias)  # noqa: E731
+    linear, weight, bias = change(heads)
+    return eqx.tree_at(change, heads, (0.1 * linear, 0.1 * weight, (0.0 * bias).at[:, 2 * mixture :].set(2.0)))
 
 
 def _open_eye(image: Shape, n_state: int, n_actions: int, config: MissVAEConfig, key: PRNGKeyArray) -> Eye:
@@ -95,6 +103,13 @@ def _open_eye(image: Shape, n_state: int, n_actions: int, config: MissVAEConfig,
         ObservationHead(n_state + config.theta_o, config.theta_o, config.features, image, key=key_observation),
         Predictions(n_state, n_actions, *thetas, config.features, image, key=key_predictions),
     )
+
+
+def _as_noisy_as(state: FitState, film: Film | Photos, key: PRNGKeyArray) -> FitState:
+    """Pixels as wide as the camera's noise: were they wider, what is believed would have to say nothing at first."""
+    log_width = jnp.log(restlessness(film, key) + 1e-2)
+    widths = lambda s: (s.parameters.eye.observation.log_width, s.parameters.eye.predictions.image.log_width)  # noqa: E731
+    return eqx.tree_at(widths, state, (log_width, log_width))
 
 
 def _rate(config: ModelConfig) -> optax.Schedule:
@@ -137,7 +152,7 @@ def _decided(worth: Masks, config: ModelConfig, bounds: Bounds | None) -> tuple[
 @eqx.filter_jit
 def advance(
     state: FitState,
-    data: Rows | Film,
+    data: Rows | Film | Photos,
     scale: Scale,
     n_actions: int,
     config: ModelConfig,
@@ -149,21 +164,21 @@ def advance(
     optimiser = _optimiser(config)
     _, hard = _decided(state.worth, config, bounds)
     p_ended = _share_of_ends(data)
+    # One mode at first: two modes could pass a theta that flips the action's effect off as chance.
+    apart = 0.0 if now == "open" else 1.0
 
     def masks(key: PRNGKeyArray, worth: Masks) -> Masks:
         if now == "open":
             return gates.draw_open(key, worth)
         return gates.draw(key, worth) if now == "search" else hard
 
-    def seen(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray) -> Seen:
+    def seen(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray):
         if isinstance(batch, Transition):
-            return Seen(losses.Believed(batch), {}, batch.s_t)
-        assert parameters.eye is not None
-        return look(parameters.eye, masks, parameters.theta, batch, scale, key)
+            return losses.Believed(batch), {}, None
+        assert parameters.eye is not None and isinstance(config, MissVAEConfig)
+        return look(parameters.eye, masks, parameters.theta, batch, scale, config.frames, key, apart)
 
     def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray):
-        # One mode at first: two modes could pass a theta that flips the action's effect off as chance.
-        apart = 0.0 if now == "open" else 1.0
         rows, of_images, _ = seen(parameters, masks, batch, key)
         of_states = losses.terms(
             parameters.heads, masks, parameters.theta, scale, n_actions, rows, config.sparsity, apart, _free(config)
@@ -173,12 +188,12 @@ def advance(
 
     def worth_now(parameters: Parameters, batch: Transition | Trials, key: PRNGKeyArray) -> Masks:
         every = jax.tree.map(jnp.ones_like, hard)
-        rows, _, s = seen(parameters, every, batch, key)
+        rows, _, shown = seen(parameters, every, batch, key)
         fresh = losses.worth(parameters.heads, scale, n_actions, rows, parameters.theta, p_ended)
-        if isinstance(batch, Transition):
+        if shown is None:
             return fresh
         assert parameters.eye is not None
-        to_o = worth_to_o(parameters.eye, every, parameters.theta, batch, s)
+        to_o = worth_to_o(parameters.eye, every, parameters.theta, shown)
         return Masks(**{**vars(fresh), "c_s_to_o": to_o[0], "c_theta_to_o": to_o[1]})
 
     def move(state: FitState, _):
@@ -211,17 +226,17 @@ FEWEST = {Transition: 4, Trials: 1}
 """Rows of a domain in which edges are looked at, at least."""
 
 
-def _batch(data: Rows | Film, config: ModelConfig, key: PRNGKeyArray) -> Transition | Trials:
+def _batch(data: Rows | Film | Photos, config: ModelConfig, key: PRNGKeyArray) -> Transition | Trials:
     """As much of every domain."""
-    if isinstance(data, Film):
+    if not isinstance(data, Rows):
         return draw_trials(data, max(1, config.batch // data.episodes.a.shape[0]), key)
     n_domains = data.count.shape[0]
     index = jr.randint(key, (n_domains, max(8, config.batch // n_domains)), 0, data.count[:, None])
     return jax.tree.map(lambda x: jax.vmap(lambda y, i: y[i])(x, index), data.transition)
 
 
-def _share_of_ends(data: Rows | Film) -> Float[Array, ""]:
-    if isinstance(data, Film):
+def _share_of_ends(data: Rows | Film | Photos) -> Float[Array, ""]:
+    if not isinstance(data, Rows):
         return (data.episodes.ended & data.episodes.valid).sum() / data.episodes.valid.sum()
     valid = jnp.arange(data.transition.ended.shape[1]) < data.count[:, None]
     return (data.transition.ended & valid).sum() / data.count.sum()
@@ -259,7 +274,7 @@ def _standardise(theta, used):
 
 
 def fit(
-    episodes: Episodes | Film,
+    episodes: Episodes | Film | Photos,
     n_actions: int,
     config: ModelConfig,
     key: PRNGKeyArray,
@@ -270,15 +285,17 @@ def fit(
 ) -> WorldModel:
     """Estimate the model, masks within `bounds`. `each` is called after every chunk; a `state` it was given continues."""
     key_start, key_steps, key_align = jr.split(key, 3)
-    if isinstance(episodes, Film):
+    if not isinstance(episodes, Episodes):
         assert isinstance(config, MissVAEConfig)
-        data, n_state, image = episodes, config.latents, episodes.camera.image
+        data, n_state, image = episodes, config.latents, episodes.image
         scale = unscaled(n_state, measure(pack(episodes.episodes)))
         n_domains = episodes.episodes.a.shape[0]
     else:
         data, n_state, image = pack(episodes), episodes.s.shape[-1], None
         scale, n_domains = measure(data), data.count.shape[0]
-    state = start(n_state, n_actions, n_domains, config, key_start, image) if state is None else state
+    if state is None:
+        state = start(n_state, n_actions, n_domains, config, key_start, image)
+        state = state if isinstance(data, Rows) else _as_noisy_as(state, data, key_start)
     while state.step < config.steps:
         # once: the open phase is over
         if isinstance(data, Rows) and config.theta_s and config.open_steps <= state.step < config.open_steps + config.chunk:

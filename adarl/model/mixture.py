@@ -30,9 +30,14 @@ def draw(key: PRNGKeyArray, mixture: Mixture) -> Float[Array, ""]:
     return mixture.mean[m] + mixture.scale[m] * jr.normal(key_noise)
 
 
+def mean_of(mixture: Mixture) -> Float[Array, "*batch"]:
+    """The mean, of one mixture or of many."""
+    return (jax.nn.softmax(mixture.logits) * mixture.mean).sum(-1)
+
+
 def without_rare(mixture: Mixture) -> Mixture:
     """Only components at least half as likely as the likeliest: a rare one is the model's doubt, not the plant's chance."""
-    doubtful = mixture.logits < mixture.logits.max() - jnp.log(2.0)
+    doubtful = mixture.logits < mixture.logits.max(-1, keepdims=True) - jnp.log(2.0)
     return mixture._replace(logits=jnp.where(doubtful, -jnp.inf, mixture.logits))
 
 
@@ -44,6 +49,10 @@ def from_raw(
     `shift` is added to the means; no scale falls below `floor`; `apart` in [0, 1] lets the means differ.
     """
     logits, mean, scale = jnp.split(raw, 3)
-    mean = mean + shift
-    centre = mean.mean()
-    return Mixture(logits, centre + apart * (mean - centre), floor + jax.nn.softplus(scale - 3.0))
+    return spread_out(Mixture(logits, mean + shift, floor + jax.nn.softplus(scale - 3.0)), apart)
+
+
+def spread_out(mixture: Mixture, apart: float) -> Mixture:
+    """The same with means as far from their centre as `apart` allows: 0 makes one of them, 1 leaves them where they are."""
+    centre = mixture.mean.mean(-1, keepdims=True)
+    return mixture._replace(mean=centre + apart * (mixture.mean - centre))

@@ -60,8 +60,10 @@ class MissVAEConfig(ModelConfig):
     """Dimensions of the change factor of the observation function. -1 gives it one, and none where tests find no change."""
     latents: int = 20
     """Dimensions of the state (paper: 20)."""
-    features: int = 256
+    features: int = 128
     """Of an image, before the LSTM."""
+    frames: int = 10
+    """Images of every trial in a batch that are drawn anew from their states; all of its images are looked at."""
     memory: int = 128
     """Width of the LSTM."""
     free: float = 0.02

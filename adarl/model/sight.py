@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from adarl.model import eye as eyes
 from adarl.model.encoder import draw_posterior
-from adarl.model.eye import Eye, Film, perceive
+from adarl.model.eye import Eye, perceive
 from adarl.model.losses import Believed
+from adarl.model.mixture import spread_out
 from adarl.model.world import Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
 
@@ -28,7 +30,7 @@ class Trials(NamedTuple):
     valid: Bool[Array, "domain trial time"]
 
 
-def draw_trials(film: Film, n: int, key: PRNGKeyArray) -> Trials:
+def draw_trials(film: eyes.Seen, n: int, key: PRNGKeyArray) -> Trials:
     """`n` trials of every domain."""
     episodes = film.episodes
     n_domains, n_trials = episodes.a.shape[:2]
@@ -38,63 +40,114 @@ def draw_trials(film: Film, n: int, key: PRNGKeyArray) -> Trials:
     return Trials(o, episodes.a[k, index], episodes.r[k, index], episodes.ended[k, index], episodes.valid[k, index])
 
 
+def restlessness(film: eyes.Seen, key: PRNGKeyArray) -> Float[Array, ""]:
+    """Standard deviation of what comes and goes in a pixel that shows nothing new, over all domains: noise of the camera.
+
+    By the median over pixels of how frames differ from the next, because most pixels of most frames show no movement.
+    """
+    trials = draw_trials(film, 4, key)
+    change = trials.o[:, :, 1:] - trials.o[:, :, :-1]
+    each = jnp.sqrt(0.5 * (change**2).mean((1, 2)))
+    return jnp.median(each.reshape(each.shape[0], -1), axis=1).mean()
+
+
+class Shown(NamedTuple):
+    """Some frames of every trial, with the states they show: to draw all of them would cost as much as all the rest."""
+
+    o: Float[Array, "domain trial frame height width channel"]
+    s: Float[Array, "domain trial frame state"]
+    before: Float[Array, "domain trial frame state"]
+    """One step earlier."""
+    weight: Float[Array, "domain trial frame"]
+    """How many of all frames each stands for; zero where there was none."""
+    weight_before: Float[Array, "domain trial frame"]
+
+
+def some_frames(trials: Trials, s: Float[Array, "domain trial time_plus_1 state"], n: int, key: PRNGKeyArray) -> Shown:
+    """`n` frames of every trial, each as likely as any other."""
+    there = jnp.concatenate([jnp.ones_like(trials.valid[:, :, :1]), trials.valid], axis=2).astype(jnp.float32)
+    total = there.shape[2]
+    at = jr.randint(key, (*there.shape[:2], n), 0, total)
+    take = jax.vmap(jax.vmap(lambda x, i: x[i]))
+    weight = take(there, at) * (total / n)
+    return Shown(take(trials.o, at), take(s, at), take(s, jnp.maximum(at - 1, 0)), weight, weight * (at > 0))
+
+
 class Seen(NamedTuple):
     """What one look at some trials gives."""
 
     rows: Believed
     terms: dict[str, Array]
-    s: Float[Array, "domain trial time_plus_1 state"]
-    """States drawn from what is believed."""
+    shown: Shown
+    """With states drawn from what is believed."""
 
 
-def look(eye: Eye, masks: Masks, theta: Theta, trials: Trials, scale: Scale, key: PRNGKeyArray) -> Seen:
-    """Believed states, and -log p of all that was seen, averaged over steps. theta is raw, one row a domain."""
+def look(
+    eye: Eye,
+    masks: Masks,
+    theta: Theta,
+    trials: Trials,
+    scale: Scale,
+    frames: int,
+    key: PRNGKeyArray,
+    apart: float = 1.0,
+) -> Seen:
+    """Believed states, and -log p of what was seen, averaged over steps. theta is raw, one row a domain.
+
+    `frames` of every trial are drawn anew from their states. `apart` lets the means of a belief differ.
+    """
+    key_states, key_frames = jr.split(key)
     r = (trials.r - scale.r_mean) / scale.r_scale
     over_trials = lambda f: jax.vmap(jax.vmap(f, in_axes=(0, 0, 0, None)))  # noqa: E731
-    q = over_trials(eye.encoder.trial)(trials.o, trials.a, r, theta)
-    s, log_q = draw_posterior(key, q)
+    q = spread_out(over_trials(eye.encoder.trial)(trials.o, trials.a, r, theta), apart)
+    s, log_q = draw_posterior(key_states, q)
+    shown = some_frames(trials, s, frames, key_frames)
     valid = trials.valid.astype(jnp.float32)
     n_steps = valid.sum()
     first = log_q[:, :, 0] + 0.5 * s[:, :, 0] ** 2 + 0.5 * jnp.log(2 * jnp.pi)
     terms = {
-        "observation": -observed(eye, masks, theta, trials, s) / n_steps,
-        "prediction": -predicted(eye, theta, trials, r, s) / n_steps,
+        "observation": -observed(eye, masks, theta, shown) / n_steps,
+        "prediction": -(foreseen(eye, theta, shown) + expected_pay(eye, theta, trials, r, s)) / n_steps,
         # Departs from the paper, whose sum starts at the second step: a first state far from zero costs, or nothing would
         # say what unit a state has.
         "first": first.sum() / n_steps,
     }
     flat = lambda x: x.reshape(x.shape[0], -1, *x.shape[3:])  # noqa: E731
     steps = Transition(*map(flat, (s[:, :, :-1], trials.a, trials.r, s[:, :, 1:], trials.ended)))
-    return Seen(Believed(steps, flat(valid), flat(log_q[:, :, 1:])), terms, s)
+    return Seen(Believed(steps, flat(valid), flat(log_q[:, :, 1:])), terms, shown)
 
 
-def observed(eye: Eye, masks: Masks, theta: Theta, trials: Trials, s: Array) -> Float[Array, ""]:
+def observed(eye: Eye, masks: Masks, theta: Theta, shown: Shown) -> Float[Array, ""]:
     """L_rec: sum of log p(o_t | s_t; theta_o) over all images that there are."""
-    there = jnp.concatenate([jnp.ones_like(trials.valid[:, :, :1]), trials.valid], axis=2)
-    theta_o = _spread(theta.theta_o * masks.c_theta_to_o, s)
-    inputs = jnp.concatenate([s * masks.c_s_to_o, theta_o], -1)
-    return (eye.observation.log_p(inputs, theta_o, trials.o) * there).sum()
+    theta_o = _spread(theta.theta_o * masks.c_theta_to_o, shown.s)
+    inputs = jnp.concatenate([shown.s * masks.c_s_to_o, theta_o], -1)
+    return (eye.observation.log_p(inputs, theta_o, shown.o) * shown.weight).sum()
 
 
-def predicted(eye: Eye, theta: Theta, trials: Trials, r: Array, s: Array) -> Float[Array, ""]:
-    """L_pred: sum of log p(o_t+1 | s_t; theta) + log p(r_t+2 | s_t, a_t+1; theta). No masks: a help for the encoder only."""
-    near, far = s[:, :, :-1], s[:, :, :-2]
-    wide = lambda like: Theta(*(_spread(t, like) for t in (theta.theta_s, theta.theta_r, theta.theta_o)))  # noqa: E731
-    images = eye.predictions.log_p_image(near, wide(near), trials.o[:, :, 1:])
+def foreseen(eye: Eye, theta: Theta, shown: Shown) -> Float[Array, ""]:
+    """L_pred, of images: sum of log p(o_t+1 | s_t; theta_o, theta_s). No masks: a help for the encoder only."""
+    wide = Theta(*(_spread(t, shown.before) for t in (theta.theta_s, theta.theta_r, theta.theta_o)))
+    return (eye.predictions.log_p_image(shown.before, wide, shown.o) * shown.weight_before).sum()
+
+
+def expected_pay(eye: Eye, theta: Theta, trials: Trials, r: Array, s: Array) -> Float[Array, ""]:
+    """L_pred, of rewards: sum of log p(r_t+2 | s_t, a_t+1; theta_r, theta_s)."""
+    far = s[:, :, :-2]
+    wide = Theta(*(_spread(t, far) for t in (theta.theta_s, theta.theta_r, theta.theta_o)))
     a = 2.0 * jax.nn.one_hot(trials.a[:, :, 1:], eye.encoder.n_actions) - 1.0
-    rewards = eye.predictions.log_p_reward(far, a, wide(far), r[:, :, 1:], trials.ended[:, :, 1:])
-    return (images * trials.valid).sum() + (rewards * trials.valid[:, :, 1:]).sum()
+    rewards = eye.predictions.log_p_reward(far, a, wide, r[:, :, 1:], trials.ended[:, :, 1:])
+    return (rewards * trials.valid[:, :, 1:]).sum()
 
 
 def _spread(theta: Float[Array, "domain theta"], s: Float[Array, "domain trial time state"]) -> Array:
     return jnp.broadcast_to(theta[:, None, None], (*s.shape[:3], theta.shape[-1]))
 
 
-def worth_to_o(eye: Eye, like: Masks, theta: Theta, trials: Trials, s: Array) -> tuple[Array, Array]:
+def worth_to_o(eye: Eye, like: Masks, theta: Theta, shown: Shown) -> tuple[Array, Array]:
     """Of every edge s -> o and theta -> o: what is lost without it, relative to what all explain; the others in place."""
     n_s, n_o = like.c_s_to_o.shape[0], like.c_theta_to_o.shape[0]
     masks = lambda row: Masks(**{**vars(like), "c_s_to_o": row[:n_s], "c_theta_to_o": row[n_s:]})  # noqa: E731
-    of = lambda row: observed(eye, masks(row), theta, trials, s)  # noqa: E731
+    of = lambda row: observed(eye, masks(row), theta, shown)  # noqa: E731
     ones = jnp.ones(n_s + n_o)
     all_edges, no_edge = of(ones), of(jnp.zeros_like(ones))
     lost = all_edges - jax.lax.map(lambda j: of(ones.at[j].set(0.0)), jnp.arange(n_s + n_o))
@@ -102,7 +155,7 @@ def worth_to_o(eye: Eye, like: Masks, theta: Theta, trials: Trials, s: Array) ->
     return share[:n_s], share[n_s:]
 
 
-def believe(model: WorldModel, film: Film, theta: Theta) -> Episodes:
+def believe(model: WorldModel, film: eyes.Seen, theta: Theta) -> Episodes:
     """Trials with the states that a model believes in, where `theta` (standardised, one row a domain) holds."""
     assert model.eye is not None
     return perceive(model.eye, film, model.raw(theta), model.scale.r_mean, model.scale.r_scale)

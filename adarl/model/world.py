@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from adarl.model.eye import Eye
 from adarl.model.heads import RewardHead
 from adarl.model.masks import into_reward, into_states
-from adarl.model.mixture import Mixture, draw, log_prob, without_rare
+from adarl.model.mixture import Mixture, draw, log_prob, mean_of, without_rare
 from adarl.model.transition import TransitionHead, head_inputs
 from adarl.types import Masks, Step, Theta, Transition
 
@@ -68,12 +68,7 @@ class WorldModel(eqx.Module):
         theta = self.raw(theta)
         s, a = encode(self.scale, self.n_actions, s_tm1, a_tm1)
         keys = jr.split(key_s, s.shape[0])
-
-        def increment(head, parents, key):
-            inputs, c_theta = head_inputs(s, a, parents)
-            return draw(key, without_rare(head(inputs, theta.theta_s * c_theta)))
-
-        increments = eqx.filter_vmap(increment)(self.heads.transition, into_states(self.masks), keys)
+        increments = jax.vmap(draw)(keys, self._increments(s, a, theta))
         either, log_odds = self.heads.reward(s, a, theta.theta_r, into_reward(self.masks))
         ended = log_odds > 0
         return Step(
@@ -81,6 +76,20 @@ class WorldModel(eqx.Module):
             self.scale.r_mean + self.scale.r_scale * draw(key_r, without_rare(given(either, ended))),
             ended,
         )
+
+    def expected(self, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta) -> Float[Array, " state"]:
+        """The mean of the next state."""
+        increments = self._increments(*encode(self.scale, self.n_actions, s_tm1, a_tm1), self.raw(theta))
+        return s_tm1 + self.scale.increment_scale * mean_of(increments)
+
+    def _increments(self, s: Array, a: Array, theta: Theta) -> Mixture:
+        """Of every dimension, in units of its scale; what is rare is left out. theta is raw."""
+
+        def increment(head, parents):
+            inputs, c_theta = head_inputs(s, a, parents)
+            return without_rare(head(inputs, theta.theta_s * c_theta))
+
+        return eqx.filter_vmap(increment)(self.heads.transition, into_states(self.masks))
 
 
 def encode(

@@ -8,7 +8,7 @@ network follows slowly instead of being copied, and the acting network is an ave
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -52,6 +52,8 @@ class Learner(eqx.Module):
     optimiser: Any
     told: Theta
     """What the policy is told of every source."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """What else updates look at, by name: steps of a target, what experts do."""
 
 
 def optimiser(config: DoubleDQNConfig) -> optax.GradientTransformation:
@@ -72,8 +74,16 @@ class DoubleDQN(eqx.Module):
 
     def update(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Learner:
         """One update from a ring into which `count` blocks were written."""
-        batch = replay.sample(key, ring, count, block, self.config.batch)
-        return step(learner, lambda q: (loss(q, learner.q_target, batch, self.config.discount), self.theta), self.config)
+        batch = self.batch(learner, ring, count, block, key)
+        return step(learner, lambda q: (self.loss(q, learner, batch, jr.fold_in(key, 1)), self.theta), self.config)
+
+    def batch(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Experience:
+        """What an update looks at."""
+        return replay.sample(key, ring, count, block, self.config.batch)
+
+    def loss(self, q: Any, learner: Learner, batch: Experience, key: PRNGKeyArray) -> Float[Array, ""]:
+        """What an update lowers."""
+        return loss(q, learner.q_target, batch, self.config.discount)
 
     def told(self, q: Network, key: PRNGKeyArray) -> Theta:
         """What this network is told of every source."""
@@ -130,7 +140,7 @@ def step(learner: Learner, loss_of: Callable[[Any], tuple[Array, Theta]], config
     q: Any = optax.apply_updates(old.q, change)
     follow: Any = optax.incremental_update
     average = follow(q, old.q_average, config.average_rate)
-    return Learner(q, follow(q, old.q_target, 1 - config.discount), average, memory, told)
+    return Learner(q, follow(q, old.q_target, 1 - config.discount), average, memory, told, learner.given)
 
 
 def act(key: PRNGKeyArray, q: Network, x: Float[Array, " input"], epsilon: Float[Array, ""]) -> Int[Array, ""]:

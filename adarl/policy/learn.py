@@ -6,7 +6,7 @@ replay, number of updates and choice.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import equinox as eqx
@@ -296,6 +296,11 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     return jax.vmap(one)(jr.split(key, n), thetas, jnp.arange(n) % copies < copies // 2).mean()
 
 
+def with_given(state: LearnState, given: dict[str, Any] | None) -> LearnState:
+    """A loop whose updates look at more than experience."""
+    return state if given is None else replace(state, learner=replace(state.learner, given=given))
+
+
 @eqx.filter_jit
 def advance(
     states: LearnState,
@@ -352,16 +357,18 @@ def learn(
     *,
     resumed: tuple[LearnState, int] | None = None,
     until: int | None = None,
+    given: dict[str, Any] | None = None,
     each: Callable[[LearnState, int], None] = lambda states, updates: None,
 ) -> LearnState:
     """One policy a key: what was `evaluated`, its `merit` and its `curve`.
 
     `each` is called after every evaluation; what it was given continues the work. `until` stops after so many updates.
+    `given` is for the updates of an algorithm that looks at more than experience, one row a key.
     """
     both = jax.vmap(lambda k: jr.split(k))(keys)
     if resumed is None:
         states = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))(both[:, 0])
-        updates = 0
+        states, updates = with_given(states, given), 0
     else:
         states, updates = resumed
     states, keys = jax.device_put((states, both[:, 1]), shared_out(len(keys)))

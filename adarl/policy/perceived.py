@@ -11,7 +11,8 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Camera, Factors
-from adarl.model.encoder import Encoder, Memory, expected
+from adarl.model.encoder import Encoder, Memory
+from adarl.model.mixture import mean_of
 from adarl.model.world import WorldModel
 from adarl.types import Step
 
@@ -78,4 +79,4 @@ class Perceived(eqx.Module):
     def _looked(self, key, memory: Memory, s: Array, before: Array, factors: Factors) -> Float[Array, " state"]:
         features = self.encoder.look(self.camera.observe(key, s, factors))
         memory, q = self.encoder.update(memory, features, before, factors[THETA])
-        return jnp.concatenate([expected(q), memory.h, memory.c, s])
+        return jnp.concatenate([mean_of(q), memory.h, memory.c, s])

@@ -18,18 +18,20 @@ def on_scores(table: Table) -> list[str]:
     """Units, seeds, marks, the paper's lines, ties, gaps."""
     counts = sorted({entry.seeds for entry in table.entries.values()})
     seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "no"
+    is_oracle = ORACLE in table.grid.methods
+    who, but = ("All but the oracle", " but for the oracle's") if is_oracle else ("All", "")
     said = [
-        f"{table.grid.unit} All but the oracle had {samples_name(table.samples)} of the target.",
-        f"Mean ± standard deviation over {seeds} seeds. Bold: the highest mean but for the oracle's.",
+        f"{table.grid.unit} {who} had {samples_name(table.samples)} of the target.",
+        f"Mean ± standard deviation over {seeds} seeds. Bold: the highest mean{but}.",
         "• AdaRL+ is better than this method, ◦ worse; ▪ AdaRL is better than this method, ▫ worse: Wilcoxon's signed-rank"
         " test of pairs with the same seed, two-sided, at 5%. A doubled mark also holds after Holm's correction for the"
         " comparisons of the row.",
     ]
     if table.grid.settings:
         said.append(table.grid.settings)
-    if table.samples in published.SOURCES:
+    if source := published.SOURCES.get(table.grid.paper, {}).get(table.samples):
         said.append(
-            f"Lines called paper: {published.SOURCES[table.samples]} of Huang et al. (2022), 30 trials; bold its highest"
+            f"Lines called paper: {source} of Huang et al. (2022), 30 trials; bold its highest"
             " mean, • where it says that AdaRL improves significantly. Another learner made them: compare within its lines."
         )
     return [*said, *_solved(table), *_ties(table), *_gaps(table)]
@@ -56,8 +58,9 @@ def on_aggregates(table: Table) -> list[str]:
 def on_comparisons(table: Table) -> list[str]:
     """What the figures are, and which comparisons are not like the others."""
     said = [
-        "p of the two-sided signed-rank test, zeros by Pratt's rule, counted exactly up to"
-        f" {statistics.EXACT} pairs that differ. In brackets, where p is {LEVEL} or more: about how many more seeds would"
+        "The mean of the differences between seeds, in brackets its 95% interval by the bootstrap of pairs;"
+        " p of the two-sided signed-rank test, zeros by Pratt's rule, counted exactly up to"
+        f" {statistics.EXACT} pairs that differ. After it, where p is {LEVEL} or more: about how many more seeds would"
         f" decide with a power of {POWER:.0%} if they were like these; > {MOST:,}, where {MOST:,} seeds would not."
         " Tied: every pair is equal.",
     ]

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from adarl.report import animation, comparison, figures, graph, words
+from adarl.report import animation, comparison, figures, graph, pictures, words
 from adarl.report.comparison import means, ours
 from adarl.report.reading import Row, Summary, few, panels, rows
 from adarl.report.words import listed, method_name, number, place, samples_name
@@ -59,6 +59,8 @@ def render(summary: Summary) -> str:
         tested=tested,
         seeds=max((len(values) for row in found for values in row.cells.values()), default=0),
         clips=animation.clips(summary),
+        strips=pictures.strips(summary),
+        seen=pictures.said(summary),
         plots={name: _json(figure) for name, figure in plots.items()},
         heights={name: figure["layout"]["height"] for name, figure in plots.items()},
         plotly=Markup(get_plotlyjs()),
@@ -99,9 +101,9 @@ def entrances(summary: Summary) -> list[str]:
     for name, kept in summary["theta_min"].items():
         into = [edge["target"] for edge in summary["edges"] if edge["hard"] and edge["source"] == name]
         factors = [panel.factor for panel in panels(summary) if panel.theta == name]
-        if kept and into:
+        if into and (kept or factors):
             follows = f", which follows {listed(factors)}," if factors else ""
-            said.append(f"{name}{follows} enters {listed(into)}.")
+            said.append(f"{name}{follows} enters {listed(into)}{'' if kept else '; the policy need not know it'}.")
     return said
 
 

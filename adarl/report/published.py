@@ -1,12 +1,19 @@
-"""The paper's own scores on CartPole with observed states (Huang et al., ICLR 2022), as printed.
+"""The paper's own scores on CartPole (Huang et al., ICLR 2022), as printed.
 
 Mean and standard deviation over 30 trials. A bullet: AdaRL improves on that baseline by Wilcoxon's signed-rank test at 5%.
 """
 
 from typing import NamedTuple
 
-METHODS = ("oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl")
-SOURCES = {"20": "Table A4", "50": "Table 1", "10000": "Table A5"}
+METHODS = {
+    "MDP": ("oracle", "non_t", "cavia", "pearl", "adarl_star", "adarl"),
+    "POMDP": ("oracle", "non_t", "pnn", "psm", "mql", "adarl_star", "adarl"),
+}
+"""Where states are observed, and where images are."""
+SOURCES = {
+    "MDP": {"20": "Table A4", "50": "Table 1", "10000": "Table A5"},
+    "POMDP": {"20": "Table A2", "50": "Table 2", "10000": "Table A3"},
+}
 """Which table of the paper holds which number of samples."""
 
 
@@ -44,15 +51,44 @@ GM_out  939.4 270.5  | 596.2 137.5 • | 709.5 386.0 •  | 743.8 200.9 •  | 7
 """
 
 
-def _parsed(text: str) -> dict[tuple[str, str], Published]:
+_A2 = """
+G_in   1930.5 1042.6 | 828.5 509.4 • | 1113.4 719.2 •  | 1008.5 453.6 •  | 1257.2 503.5    | 1290.6 589.1    | 1302.7 874.0
+G_out  408.6 67.2    | 54.0 13.6 •   | 109.7 24.2 •    | 156.8 49.5 •    | 120.5 87.4 •    | 173.8 39.3      | 198.4 54.5
+M_in   2004.8 404.3  | 447.2 39.6 •  | 1120.6 348.1 •  | 982.5 363.2 •   | 1245.7 274.0 •  | 1095.8 521.3 •  | 1361.0 327.3
+M_out  1498.6 625.4  | 130.6 39.8 •  | 528.5 251.4 •   | 830.6 317.2 •   | 875.2 262.5 •   | 764.2 320.9 •   | 1082.5 236.3
+N_in   8640.5 3086.1 | 679.4 283.5 • | 4170.6 2202.2 • | 4936.5 1604.9 • | 3985.7 2387.4 • | 4954.3 2627.8 • | 5761.2 2341.5
+N_out  4465.2 667.3  | 584.0 429.2 • | 2841.5 385.2 •  | 2650.2 453.6 •  | 2654.0 277.9 •  | 1785.2 470.3 •  | 3318.7 293.5
+"""
+_2 = """
+G_in   1930.5 1042.6 | 1031.5 837.9 • | 1268.5 699.0 •  | 1439.8 427.6 •  | 1517.9 883.6    | 1460.6 497.5    | 1697.4 1002.3
+G_out  408.6 67.2    | 69.7 19.4 •    | 307.9 100.4 •   | 273.8 92.6 •    | 330.6 109.8     | 298.6 69.3 •    | 353.4 79.6
+M_in   2004.9 404.3  | 608.5 222.8 •  | 1600.8 463.5 •  | 1891.5 638.4    | 1735.6 398.7 •  | 1884.5 429.7    | 1912.8 378.5
+M_out  1498.6 625.4  | 216.4 77.3 •   | 987.6 368.5 •   | 1032.7 634.0 •  | 862.2 300.4 •   | 1219.5 1014.3   | 1467.5 837.2
+N_in   8640.5 3086.1 | 942.0 207.5 •  | 3952.4 1024.9 • | 5279.6 1969.7 • | 6927.3 2464.8 • | 5540.8 2013.6 • | 7817.4 3009.5
+N_out  4465.2 667.3  | 1002.8 335.2 • | 1137.1 384.6 •  | 2740.9 511.5 •  | 3298.5 537.8 •  | 2018.9 685.4 •  | 3640.9 841.0
+"""
+_A3 = """
+G_in   1930.5 1042.6 | 1115.2 341.8 • | 1637.4 378.2 •  | 1838.4 358.1    | 1459.2 688.5 • | 1864.5 694.1    | 1924.6 874.0
+G_out  408.6 67.2    | 161.3 65.9 •   | 329.6 48.9 •    | 457.3 138.5     | 393.2 76.5 •   | 384.2 103.7 •   | 410.6 92.3
+M_in   2004.8 404.3  | 596.0 373.4 •  | 1672.3 642.9 •  | 1798.5 493.0 •  | 1905.4 378.2   | 1864.2 309.5    | 1898.5 683.4
+M_out  1498.6 625.4  | 325.6 146.3 •  | 1206.8 394.7 •  | 1339.4 520.5 •  | 1296.2 773.1 • | 1297.4 411.2 •  | 1486.3 598.2
+N_in   8640.5 3086.1 | 1239.6 380.5 • | 6476.2 3132.9 • | 7493.4 1981.5 • | 7932.9 2389.0  | 7382.4 2915.3 • | 8179.8 2356.0
+N_out  4465.2 667.3  | 962.5 341.8 •  | 3043.9 1098.6 • | 2987.2 1172.3 • | 3892.4 763.0 • | 4183.6 782.2    | 4235.2 532.4
+"""
+
+
+def _parsed(kind: str, text: str) -> dict[tuple[str, str], Published]:
     found = {}
     for line in text.strip().splitlines():
         row, cells = line.split(maxsplit=1)
-        for method, cell in zip(METHODS, cells.split("|"), strict=True):
+        for method, cell in zip(METHODS[kind], cells.split("|"), strict=True):
             mean, sd, *bullet = cell.split()
             found[row, method] = Published(float(mean), float(sd), bool(bullet))
     return found
 
 
-SCORES = {"20": _parsed(_A4), "50": _parsed(_1), "10000": _parsed(_A5)}
+SCORES = {
+    "MDP": {"20": _parsed("MDP", _A4), "50": _parsed("MDP", _1), "10000": _parsed("MDP", _A5)},
+    "POMDP": {"20": _parsed("POMDP", _A2), "50": _parsed("POMDP", _2), "10000": _parsed("POMDP", _A3)},
+}
 """By number of samples, then by row and method."""

@@ -56,8 +56,8 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def panels(summary: Summary) -> list[Panel]:
-    """For each factor the dimension of theta_min with the highest rank correlation."""
-    names = [name for name, kept in summary["theta_min"].items() if kept]
+    """For each factor the dimension of theta_min, or of theta_o, with the highest rank correlation."""
+    names = [name for name, kept in summary["theta_min"].items() if kept or name.startswith("theta_o")]
     found = []
     for factor in summary["factors"]:
         options = [option for name in names if (option := _panel(summary["domains"], factor, name)).points]

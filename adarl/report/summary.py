@@ -13,20 +13,21 @@ from adarl.types import Compact, Theta
 Summary = dict[str, Any]
 
 
-def theta_names(model: WorldModel) -> tuple[list[str], list[str]]:
-    """A name for every dimension of theta_s and of theta_r."""
-    count = lambda kind, n: [f"theta_{kind}_{i + 1}" for i in range(n)]  # noqa: E731
-    return count("s", model.theta.theta_s.shape[1]), count("r", model.theta.theta_r.shape[1])
+def theta_names(model: WorldModel) -> tuple[list[str], list[str], list[str]]:
+    """A name for every dimension of theta_s, of theta_r and of theta_o."""
+    theta = model.theta
+    count = lambda kind, part: [f"theta_{kind}_{i + 1}" for i in range(part.shape[1])]  # noqa: E731
+    return count("s", theta.theta_s), count("r", theta.theta_r), count("o", theta.theta_o)
 
 
-def _named(names: tuple[list[str], list[str]], theta: Theta) -> dict[str, float]:
-    values = np.concatenate([np.asarray(theta.theta_s), np.asarray(theta.theta_r)])
-    return dict(zip([*names[0], *names[1]], values.tolist(), strict=True))
+def _named(names: tuple[list[str], ...], theta: Theta) -> dict[str, float]:
+    values = np.concatenate([np.asarray(part) for part in (theta.theta_s, theta.theta_r, theta.theta_o)])
+    return dict(zip([name for part in names for name in part], values.tolist(), strict=True))
 
 
 def edges(model: WorldModel, state_names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Every candidate edge with its probability and whether it stayed."""
-    names_s, names_r = theta_names(model)
+    names_s, names_r, names_o = theta_names(model)
     prob, hard = model.masks_prob, model.masks
     blocks = [
         (state_names, state_names, prob.c_s_to_s, hard.c_s_to_s),
@@ -36,6 +37,9 @@ def edges(model: WorldModel, state_names: tuple[str, ...]) -> list[dict[str, Any
         (["action"], ["reward"], prob.c_a_to_r[None, None], hard.c_a_to_r[None, None]),
         (names_r, ["reward"], prob.c_theta_to_r[None], hard.c_theta_to_r[None]),
     ]
+    if model.eye is not None:
+        blocks.append((state_names, ["image"], prob.c_s_to_o[None], hard.c_s_to_o[None]))
+        blocks.append((names_o, ["image"], prob.c_theta_to_o[None], hard.c_theta_to_o[None]))
     return [
         {"source": source, "target": target, "prob": float(p[i, j]), "hard": bool(h[i, j] > 0)}
         for sources, targets, p, h in blocks
@@ -78,7 +82,7 @@ def summarise(
     **extra: Any,
 ) -> Summary:
     """Everything the report shows."""
-    names_s, names_r = theta_names(model)
+    names_s, names_r, names_o = theta_names(model)
     flags = [*np.asarray(compact.theta_s_min).tolist(), *np.asarray(compact.theta_r_min).tolist()]
     state_names = family.domain.state_names
     return {
@@ -88,7 +92,7 @@ def summarise(
         "domains": domains(family, model, known),
         "edges": edges(model, state_names),
         "s_min": dict(zip(state_names, np.asarray(compact.s_min).tolist(), strict=True)),
-        "theta_min": dict(zip([*names_s, *names_r], flags, strict=True)),
+        "theta_min": dict(zip([*names_s, *names_r], flags, strict=True)) | dict.fromkeys(names_o, False),
         "curves": curves,
         "scores": scores,
         **extra,

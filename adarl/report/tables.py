@@ -16,11 +16,6 @@ from adarl.locate.corrections import holm
 from adarl.types import AdarlError
 
 PLUS = "adarl_plus"
-BASELINES = {
-    PLUS: ("non_t", "cavia", "pearl", "adarl_star", "adarl"),
-    "adarl": ("non_t", "cavia", "pearl", "adarl_star"),
-}
-"""Whom each of our methods is tested against, in every row."""
 METRICS: dict[str, Callable[[Scores], float]] = {
     "median": statistics.median,
     "IQM": statistics.interquartile_mean,
@@ -50,6 +45,14 @@ class Entry(NamedTuple):
     """The highest mean of the row but for the oracle's. Where all scores are equal there is none."""
 
 
+class Estimate(NamedTuple):
+    """A statistic with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
 class Comparison(NamedTuple):
     """One of our methods against a baseline in one row."""
 
@@ -61,14 +64,8 @@ class Comparison(NamedTuple):
     """Seeds that both have."""
     more: int | None
     """About how many more seeds would decide it, where it is undecided. None: more than `MOST` in all."""
-
-
-class Estimate(NamedTuple):
-    """A statistic with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
+    gain: Estimate
+    """Mean of our score less theirs, pair by pair."""
 
 
 @dataclass(frozen=True)
@@ -152,19 +149,29 @@ def _entries(found: dict[tuple[str, str], dict[int, float]], grid: Grid) -> dict
     return entries
 
 
+def baselines(grid: Grid) -> dict[str, tuple[str, ...]]:
+    """Whom each of our methods is tested against, in every row."""
+    ours = ("adarl", PLUS)
+    others = tuple(method for method in grid.methods if method not in (ORACLE, *ours))
+    found = {PLUS: (*others, "adarl"), "adarl": others}
+    return {one: them for one, them in found.items() if one in grid.methods}
+
+
 def _comparisons(
     found: dict[tuple[str, str], dict[int, float]], grid: Grid, rng: np.random.Generator
 ) -> dict[tuple[str, str, str], Comparison]:
     comparisons = {}
+    rng_gain = rng.spawn(1)[0]
     for row in grid.rows:
-        for ours, baselines in BASELINES.items():
-            pairs = {theirs: _paired(found.get((row, ours), {}), found.get((row, theirs), {})) for theirs in baselines}
+        for ours, rivals in baselines(grid).items():
+            pairs = {theirs: _paired(found.get((row, ours), {}), found.get((row, theirs), {})) for theirs in rivals}
             pairs = {theirs: pair for theirs, pair in pairs.items() if pair.size}
             p = np.asarray([statistics.signed_rank(*pair) for pair in pairs.values()])
             for (theirs, pair), one, corrected in zip(pairs.items(), p, holm(p), strict=True):
                 verdict = _verdict(pair, one)
                 more = _more(pair, rng) if verdict == "undecided" else 0
-                compared = Comparison(float(one), float(corrected), verdict, pair.shape[1], more)
+                gain = _gain(pair, rng_gain)
+                compared = Comparison(float(one), float(corrected), verdict, pair.shape[1], more, gain)
                 comparisons[row, ours, theirs] = compared
     return comparisons
 
@@ -183,6 +190,14 @@ def _verdict(pair: np.ndarray, p: float) -> Verdict:
         return "undecided"
     ways = {statistics.direction(ours, theirs), int(np.sign(ours.mean() - theirs.mean()))}
     return "better" if ways == {1} else "worse" if ways == {-1} else "split"
+
+
+def _gain(pair: np.ndarray, rng: np.random.Generator, draws: int = 2000) -> Estimate:
+    """The mean difference, with a percentile interval of pairs drawn anew."""
+    each = pair[0] - pair[1]
+    drawn = each[rng.integers(each.size, size=(draws, each.size))].mean(1)
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    return Estimate(float(each.mean()), float(low), float(high))
 
 
 def _more(pair: np.ndarray, rng: np.random.Generator) -> int | None:

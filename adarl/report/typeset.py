@@ -9,7 +9,7 @@ from typing import NamedTuple
 from adarl.evaluate.scores import ORACLE
 from adarl.evaluate.statistics import LEVEL
 from adarl.report import notes, published
-from adarl.report.tables import BASELINES, METRICS, MOST, PLUS, Comparison, Estimate, Table, row_name
+from adarl.report.tables import METRICS, MOST, PLUS, Comparison, Estimate, Table, baselines, row_name
 from adarl.report.words import method_name, number, samples_name
 
 EMPTY = "–"
@@ -54,8 +54,9 @@ class Sheet(NamedTuple):
 def sheets(table: Table) -> list[Sheet]:
     """The scores, the aggregates, and the comparisons of each of our methods."""
     said = notes.on_comparisons(table)
-    compared = [_comparisons(table, ours, said if ours == list(BASELINES)[-1] else []) for ours in BASELINES]
-    return [_scores(table), _aggregates(table), *compared]
+    ours = list(baselines(table.grid))
+    compared = [_comparisons(table, one, said if one == ours[-1] else []) for one in ours]
+    return [_scores(table), *([_aggregates(table)] if table.normalised else []), *compared]
 
 
 def markdown(table: Table) -> str:
@@ -112,14 +113,16 @@ def csvs(table: Table) -> dict[str, str]:
         for name, estimate in (*metrics.items(), *_improvement(table, method))
     ]
     comparisons = [
-        [row, table.samples, ours, theirs, found.pairs, found.p, found.holm, found.verdict, _more(found)]
+        [row, table.samples, ours, theirs, found.pairs, found.p, found.holm, found.verdict, _more(found), *found.gain]
         for (row, ours, theirs), found in table.comparisons.items()
     ]
     head = "row samples method mean sd seeds best published_mean published_sd published_bullet"
     return {
         "scores": as_csv(head, entries),
         "aggregates": as_csv("samples method metric value low high", aggregates),
-        "comparisons": as_csv("row samples ours theirs pairs p holm verdict more_seeds", comparisons),
+        "comparisons": as_csv(
+            "row samples ours theirs pairs p holm verdict more_seeds gain gain_low gain_high", comparisons
+        ),
     }
 
 
@@ -146,11 +149,11 @@ def _aggregates(table: Table) -> Sheet:
 
 
 def _comparisons(table: Table, ours: str, said: list[str]) -> Sheet:
-    lines = []
+    lines, rivals = [], baselines(table.grid)[ours]
     for row in table.grid.rows:
-        found = [table.comparisons.get((row, ours, theirs)) for theirs in BASELINES[ours]]
+        found = [table.comparisons.get((row, ours, theirs)) for theirs in rivals]
         lines.append((row_name(row), [_comparison(one, ours) for one in found]))
-    header = [*map(method_name, BASELINES[ours])]
+    header = [*map(method_name, rivals)]
     return Sheet(f"p-{ours}", f"{method_name(ours)} against each baseline", header, lines, said)
 
 
@@ -161,7 +164,7 @@ def _entry(table: Table, row: str, method: str) -> Text:
     mean = number(entry.mean, table.grid.cap)
     decimals = len(mean.partition(".")[2])
     spread = f"± {entry.sd:,.{decimals}f}" if entry.seeds > 1 else ""
-    found = {ours: table.comparisons.get((row, ours, method)) for ours in BASELINES}
+    found = {ours: table.comparisons.get((row, ours, method)) for ours in baselines(table.grid)}
     return Text(mean, spread, " ".join(filter(None, (_mark(one, ours) for ours, one in found.items()))), entry.best)
 
 
@@ -181,9 +184,10 @@ def _comparison(found: Comparison | None, ours: str) -> Text:
         return Text(EMPTY)
     if found.verdict == "tied":
         return Text("tied")
-    p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    p = "p < 0.001" if found.p < 0.001 else f"p {found.p:.3f}"
     more = {"undecided": f" ({_more(found)})"}.get(found.verdict, "")
-    return Text(p + more, marks=_mark(found, ours))
+    gain, low, high = (f"{value:+,.0f}" for value in found.gain)
+    return Text(gain, f"[{low}, {high}]", f"{p}{more} {_mark(found, ours)}".strip())
 
 
 def _more(found: Comparison) -> str:
@@ -201,7 +205,7 @@ def _improvement(table: Table, method: str) -> Iterable[tuple[str, Estimate]]:
 
 
 def _published(table: Table, row: str, method: str) -> published.Published | None:
-    return published.SCORES.get(table.samples, {}).get((row, method))
+    return published.SCORES.get(table.grid.paper, {}).get(table.samples, {}).get((row, method))
 
 
 def _line(texts: Iterable[str]) -> str:

@@ -20,6 +20,13 @@ from adarl.report.words import listed
 DOMAIN = "k (domain)"
 
 
+def tested(found: Structure | Changes | None, names: Sequence[str], rate: float) -> dict[str, Any] | None:
+    """What tests found, of states or of images, as plain data; None where nothing was tested."""
+    if isinstance(found, Changes):
+        return seen(found)
+    return None if found is None else located(found, names, rate)
+
+
 def located(structure: Structure, names: Sequence[str], rate: float) -> dict[str, Any]:
     """All that the tests found: every edge with its p-value, whether it is there, and how often half the data show it."""
     sources, targets = [*names, "action", DOMAIN], [*names, "reward"]

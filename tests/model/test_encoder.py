@@ -5,8 +5,8 @@ import jax.random as jr
 import numpy as np
 from scipy.stats import norm
 
-from adarl.model.encoder import Encoder, draw_posterior, expected, joined
-from adarl.model.mixture import Mixture
+from adarl.model.encoder import Encoder, draw_posterior, joined
+from adarl.model.mixture import Mixture, mean_of
 from adarl.types import Theta
 
 IMAGE = (8, 8, 1)
@@ -58,5 +58,5 @@ def test_samples_and_their_density():
     by_hand = np.log(0.25 * norm.pdf(s, -2, 0.5) + 0.75 * norm.pdf(s, 1, 0.1))
     np.testing.assert_allclose(log_q, by_hand, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose((np.asarray(s) < -0.5).mean(), 0.25, atol=0.03)
-    np.testing.assert_allclose(expected(q), [0.25 * -2 + 0.75 * 1], rtol=1e-6)
+    np.testing.assert_allclose(mean_of(q), [0.25 * -2 + 0.75 * 1], rtol=1e-6)
     assert abs(float(s.mean()) - 0.25) < 0.05

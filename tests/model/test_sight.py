@@ -16,7 +16,7 @@ from adarl.model.fit import fit, start
 from adarl.model.observation import SHARPEST, ObservationHead
 from adarl.model.plan import MissVAEConfig
 from adarl.model.rows import measure, pack, unscaled
-from adarl.model.sight import draw_trials, look, observed, worth_to_o
+from adarl.model.sight import Shown, draw_trials, look, observed, some_frames, worth_to_o
 from adarl.types import Theta
 
 CAMERA = Dot()
@@ -70,32 +70,54 @@ def test_steps_that_never_happened_count_for_nothing():
     trials = DRAW(one, 3, jr.key(3))
     cut = trials._replace(valid=trials.valid.at[:, :, 2:].set(False))
     other = cut._replace(o=cut.o.at[:, :, 3:].add(1.0), r=cut.r.at[:, :, 2:].add(1.0))
-    seen = [LOOK(EYE, EVERY, THETA, t, scale, jr.key(4)) for t in (cut, other)]
+    seen = [LOOK(EYE, EVERY, THETA, t, scale, 4, jr.key(4)) for t in (cut, other)]
     for name, term in seen[0].terms.items():
         np.testing.assert_allclose(term, seen[1].terms[name], rtol=1e-5)
     rows = seen[0].rows
     assert rows.weight is not None and rows.weight.sum() == 12 and rows.steps.s_t.shape == (2, 15, 3)
-    s = seen[0].s
-    np.testing.assert_array_equal(rows.steps.s_tm1.reshape(2, 3, 5, 3), s[:, :, :-1])
-    np.testing.assert_array_equal(rows.steps.s_t.reshape(2, 3, 5, 3), s[:, :, 1:])
+    s_tm1, s_t = (s.reshape(2, 3, 5, 3) for s in (rows.steps.s_tm1, rows.steps.s_t))
+    np.testing.assert_array_equal(s_tm1[:, :, 1:], s_t[:, :, :-1])
+
+
+def shown_all(s) -> Shown:
+    """Every frame of two trials of each domain once."""
+    trials = DRAW(film(), 2, jr.key(3))
+    ones = jnp.ones(s.shape[:3])
+    return Shown(trials.o, s, jnp.roll(s, 1, axis=2), ones, ones.at[:, :, 0].set(0.0))
+
+
+def test_some_frames_stand_for_all():
+    """A frame comes with its state and the one before; weights add up to the frames that there are, on average."""
+    trials = DRAW(film(), 2, jr.key(3))
+    trials = trials._replace(valid=trials.valid.at[:, 0, 2:].set(False))
+    s = jnp.arange(2 * 2 * 6.0).reshape(2, 2, 6, 1)
+    many = [some_frames(trials, s, 3, jr.key(i)) for i in range(200)]
+    for shown in many[:5]:
+        at = np.asarray(shown.s[..., 0], int) % 6
+        for k, i, n in np.ndindex(at.shape):
+            np.testing.assert_array_equal(shown.o[k, i, n], trials.o[k, i, at[k, i, n]])
+            assert shown.before[k, i, n, 0] == s[k, i, max(at[k, i, n] - 1, 0), 0]
+        assert (np.asarray(shown.weight_before)[at == 0] == 0).all()
+    total = np.mean([shown.weight.sum(2) for shown in many], axis=0)
+    np.testing.assert_allclose(total, [[3, 6], [3, 6]], atol=0.5)
+    assert (np.ptp([np.asarray(shown.weight)[:, 1] for shown in many]) == 0) and many[0].weight[0, 1, 0] == 2.0
 
 
 def test_masks_hide_states_and_theta_from_the_observation():
     assert EYE is not None
-    trials = DRAW(film(), 2, jr.key(3))
     s = jr.normal(jr.key(5), (2, 2, 6, 3))
     none = gates.every_edge(3, 1, 1, 0.0, 1)
-    hidden = OBSERVED(EYE, none, THETA, trials, s)
-    np.testing.assert_allclose(hidden, OBSERVED(EYE, none, jax.tree.map(jnp.zeros_like, THETA), trials, 9 * s), rtol=1e-6)
-    assert OBSERVED(EYE, EVERY, THETA, trials, s) != hidden
+    hidden = OBSERVED(EYE, none, THETA, shown_all(s))
+    other = OBSERVED(EYE, none, jax.tree.map(jnp.zeros_like, THETA), shown_all(9 * s))
+    np.testing.assert_allclose(hidden, other, rtol=1e-6)
+    assert OBSERVED(EYE, EVERY, THETA, shown_all(s)) != hidden
 
 
 def test_an_edge_to_o_is_worth_what_is_lost_without_it():
     assert EYE is not None
-    trials = DRAW(film(), 2, jr.key(3))
     s = jr.normal(jr.key(5), (2, 2, 6, 3))
     deaf = eqx.tree_at(lambda e: e.observation.draw.dense[0].weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
-    to_s, to_theta = WORTH(deaf, EVERY, THETA, trials, s)
+    to_s, to_theta = WORTH(deaf, EVERY, THETA, shown_all(s))
     assert to_s.shape == (3,) and to_theta.shape == (1,)
     assert to_s[1] == 0.0 and to_s[0] != 0.0
 

@@ -8,7 +8,8 @@ import numpy as np
 from dot import Dot
 
 from adarl.domains.functional import Functional
-from adarl.model.encoder import Encoder, expected, joined
+from adarl.model.encoder import Encoder, joined
+from adarl.model.mixture import mean_of
 from adarl.policy.perceived import THETA, Perceived
 from adarl.policy.view import View
 from adarl.types import Theta
@@ -40,7 +41,7 @@ def test_beliefs_are_those_of_the_whole_trial():
     np.testing.assert_allclose(hidden[1:] - hidden[:-1], 0.3 * (2 * actions - 1)[:, None], rtol=1e-5)
     images = jax.vmap(lambda s: CAMERA.observe(jr.key(0), s, FACTORS))(hidden)
     q = eqx.filter_jit(ENCODER.trial)(images, actions, (steps.r - 0.5) / 2.0, THETA_HERE)
-    np.testing.assert_allclose(states[:, :3], expected(q), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(states[:, :3], mean_of(q), rtol=1e-4, atol=1e-5)
 
 
 def test_the_policy_sees_the_belief_alone():

@@ -68,6 +68,20 @@ def test_verdicts(ours: np.ndarray, theirs: np.ndarray, verdict: str):
     assert (found.more is None or found.more > 0) if verdict == "undecided" else found.more == 0
 
 
+def test_a_gain_is_the_mean_of_pairs_within_its_interval():
+    gap = np.resize([10.0, 30.0], 12)
+    found = made(ORDINARY | {"adarl_plus": STEPS + gap, "non_t": STEPS}).comparisons["G_in", "adarl_plus", "non_t"].gain
+    assert found.value == pytest.approx(20.0)
+    # The standard error of 12 such pairs is 10 / sqrt(12) = 2.9: pairs cancel what seeds have in common.
+    assert 20 - 2.5 * 2.9 < found.low < 16 < 24 < found.high < 20 + 2.5 * 2.9
+
+
+def test_without_an_oracle_or_adarl_plus_one_method_is_compared():
+    grid = replace(GRID, methods=("adarl_star", "adarl"))
+    table = made({"adarl_star": STEPS, "adarl": STEPS + 50}, grid)
+    assert {key[1:] for key in table.comparisons} == {("adarl", "adarl_star")} and not table.normalised
+
+
 def test_holm_counts_the_comparisons_of_one_method_in_one_row():
     grid = replace(GRID, methods=("oracle", "non_t", "cavia", "adarl", "adarl_plus"))
     table = made(ORDINARY | {"cavia": STEPS + np.resize([70.0, 95.0], 12)}, grid)
@@ -75,7 +89,8 @@ def test_holm_counts_the_comparisons_of_one_method_in_one_row():
     p = [table.comparisons[key].p for key in keys]
     assert [table.comparisons[key].holm for key in keys] == pytest.approx(holm(np.asarray(p)))
     assert {
-        ours: len([1 for row, one, _ in table.comparisons if (row, one) == ("G_in", ours)]) for ours in tables.BASELINES
+        ours: len([1 for row, one, _ in table.comparisons if (row, one) == ("G_in", ours)])
+        for ours in tables.baselines(table.grid)
     } == {
         "adarl_plus": 3,
         "adarl": 2,

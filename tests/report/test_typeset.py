@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from adarl.evaluate.scores import Cell
 from adarl.report import tables, typeset
-from adarl.report.tables import Table
+from adarl.report.tables import Estimate, Table
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,12 @@ def test_marks_are_open_where_ours_is_worse_and_single_where_holm_disagrees(tabl
 
 def test_comparisons_say_p_and_how_many_more_seeds(table: Table):
     _, _, ours, _ = read(typeset.markdown(table))
-    assert set(ours[1][1:]) == {"tied"} and set(ours[2][1:]) == {"< 0.001 ••"}
-    for more, said in ((45, "0.210 (+45)"), (None, "0.210 (> 1,000)")):
-        assert changed(table, p=0.21, verdict="undecided", more=more)[2][2][2] == said
+    assert set(ours[1][1:]) == {"tied"}
+    for cell in ours[2][1:]:
+        assert re.fullmatch(r"\+[\d,]+ \[\+[\d,]+, \+[\d,]+\] p < 0.001 ••", cell), cell
+    for more, said in ((45, "p 0.210 (+45)"), (None, "p 0.210 (> 1,000)")):
+        unsure = {"p": 0.21, "verdict": "undecided", "more": more, "gain": Estimate(3.2, -1100.0, 5.0)}
+        assert changed(table, **unsure)[2][2][2] == f"+3 [-1,100, +5] {said}"
 
 
 def test_what_is_missing_is_a_dash_and_named():
