@@ -25,7 +25,7 @@ browser:  ## Debian's Chromium for the tests of the report. Without it they are 
 bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/search.py
 	.venv-bench/bin/adarl table cartpole-mdp
-	.venv-bench/bin/adarl table distracted --samples 20 --methods adarl_star adarl
+	.venv-bench/bin/adarl table distracted
 	.venv-bench/bin/python benchmarks/identification.py
 	.venv-bench/bin/python benchmarks/distracted.py
 	.venv-bench/bin/python benchmarks/adaptation.py
@@ -33,6 +33,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/gymnasium_envs.py
 	.venv-bench/bin/python benchmarks/killed.py
 	.venv-bench/bin/python benchmarks/speed.py
+	.venv-bench/bin/python benchmarks/images.py
 
 format: $(VENV)/ready
 	$(BIN)/ruff format adarl tests benchmarks

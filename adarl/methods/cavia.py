@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
@@ -68,10 +69,14 @@ class Cavia(eqx.Module):
         batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each)
         found = drawn(key_found, self.recorded, domains, self.config.batch)
 
+        # The target network is told what it finds itself: told what the network finds that runs ahead of it, its values
+        # would be of a context that it never knew, and phi would run away with them.
+        phi_target = jax.vmap(lambda steps: self.find(learner.q_target, learner.q_target, steps))(found)
+
         def loss_of(q: Any) -> tuple[Array, Theta]:
             phi = jax.vmap(lambda steps: self.find(q, learner.q_target, steps))(found)
-            loss = lambda steps, phi: self._loss(q, learner.q_target, steps, phi)  # noqa: E731
-            return jax.vmap(loss)(batch, phi).mean(), told_anew(learner.told, domains, phi)
+            loss = lambda steps, phi, old: self._loss(q, learner.q_target, steps, phi, old)  # noqa: E731
+            return jax.vmap(loss)(batch, phi, phi_target).mean(), told_anew(learner.told, domains, phi)
 
         return double_dqn.step(learner, loss_of, self.learner)
 
@@ -87,8 +92,15 @@ class Cavia(eqx.Module):
             phi = phi - self.config.rate * jax.grad(lambda p: self._loss(q, q_target, steps, p) / unit)(phi)
         return phi
 
-    def _loss(self, q: Any, q_target: Any, steps: Experience, phi: Float[Array, " context"]) -> Float[Array, ""]:
-        return double_dqn.loss(q, q_target, tell(steps, phi), self.learner.discount)
+    def _loss(
+        self, q: Any, q_target: Any, steps: Experience, phi: Array, phi_target: Array | None = None
+    ) -> Float[Array, ""]:
+        """Of temporal differences, where Q is told phi and its target the same unless it has its own."""
+        told, told_target = tell(steps, phi), tell(steps, phi if phi_target is None else phi_target)
+        after = q_target(told_target.x_t)
+        target = double_dqn.double_target(q(told.x_t), after, steps.r_t, steps.ended, self.learner.discount)
+        error = optax.losses.huber_loss(double_dqn.chosen(q(told.x_tm1), steps.a_tm1), jax.lax.stop_gradient(target))
+        return error.mean()
 
 
 class CAVIA(OneQ):
