@@ -110,7 +110,10 @@ def jobs_of(
     updates: float = 1.0,
 ) -> list[Job]:
     """The jobs of a table, or of some of its families, the longest first. `updates` is a share of the usual ones."""
-    grid_of(table)
+    grid = grid_of(table)
+    for method in methods:
+        if method not in grid.methods:
+            raise AdarlError(f"{unknown('method', method, grid.methods)} Those are what the table {table!r} has.")
     known = {entry.family: entry for entry in ENTRIES[table]}
     for name in families:
         if name not in known:

@@ -57,6 +57,11 @@ def test_from_images_methods_that_share_a_model_share_a_run(tmp_path: Path):
     assert all(job.work == sum(map(job.work_of, job.config.methods)) for job in found)
 
 
+def test_a_method_that_a_table_has_not_is_named_before_anything_runs(tmp_path: Path):
+    with pytest.raises(AdarlError, match="Unknown method 'pnn'.*adarl_plus"):
+        jobs(tmp_path, methods=("pnn",))
+
+
 def scored(method: str, target: str, samples: str, scores: list[float]) -> dict:
     return {"method": method, "target": target, "samples": samples, "scores": scores}
 

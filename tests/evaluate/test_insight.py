@@ -43,9 +43,11 @@ def test_what_is_foretold_is_the_mean_step_by_step():
     s, a = jr.normal(jr.key(3), (2, 3)), jnp.array([[0, 1, 1], [1, 0, 0]])
     found = insight.foretold(one, s, a, theta)
     now = s[1]
+    many = jax.jit(lambda keys, now, a: jax.vmap(lambda k: one.draw(k, now, a, theta).s)(keys))
+    expect = jax.jit(lambda now, a: one.expected(now, a, theta))
     for t in range(3):
-        drawn = jax.vmap(lambda k, now=now, t=t: one.draw(k, now, a[1, t], theta).s)(jr.split(jr.key(t), 4000))
-        now = one.expected(now, a[1, t], theta)
+        drawn = many(jr.split(jr.key(t), 4000), now, a[1, t])
+        now = expect(now, a[1, t])
         np.testing.assert_allclose(drawn.mean(0), now, atol=0.03)
         np.testing.assert_allclose(found[1, t], now, rtol=1e-4, atol=1e-5)
 

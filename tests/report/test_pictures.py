@@ -33,7 +33,7 @@ def test_strips_show_the_same_moments_and_words_the_last_horizon():
     said = pictures.said(summary)
     assert "x 0.991 and angle 0.500" in said[0] and "20 steps" in said[1] and "x 0.250" in said[1]
     text = page.render(summary)
-    assert text.count('src="data:image/png') == 6 and "What it sees" in text and "+5" in text
+    assert text.count('<img src="data:image/png') == 6 and "What it sees" in text and "+5" in text
 
 
 def test_a_page_of_states_says_nothing_of_pictures():
