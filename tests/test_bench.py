@@ -58,7 +58,7 @@ def test_from_images_methods_that_share_a_model_share_a_run(tmp_path: Path):
 
 
 def test_a_method_that_a_table_has_not_is_named_before_anything_runs(tmp_path: Path):
-    with pytest.raises(AdarlError, match="Unknown method 'pnn'.*adarl_plus"):
+    with pytest.raises(AdarlError, match=r"Unknown method 'pnn'.*adarl_plus"):
         jobs(tmp_path, methods=("pnn",))
 
 
