@@ -35,7 +35,7 @@ from adarl.report.where import tested
 from adarl.run.directory import RunDirectory
 from adarl.types import AdarlError
 
-FILMED, AT_TARGETS = 1000, 1001
+FILMED, THERE = 1000, 1001
 """What keys are told apart by: the noise of a camera, and recordings of the targets."""
 
 
@@ -139,7 +139,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
 def _at_targets(family: Family, config: Config, run: RunDirectory, progress: Progress) -> tuple[Family, Film]:
     """The targets as sources, and recordings of them."""
     there = stages.at_targets(family)
-    key = jr.fold_in(jr.key(config.seed), AT_TARGETS)
+    key = jr.fold_in(jr.key(config.seed), THERE)
     episodes = run.stage(
         "collect_targets",
         lambda _: stages.record(there, there.sources, config, key, progress),

@@ -15,7 +15,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.methods.context import RECORDED, as_theta, drawn, tasks, tell, told_anew
@@ -96,11 +95,8 @@ class Cavia(eqx.Module):
         self, q: Any, q_target: Any, steps: Experience, phi: Array, phi_target: Array | None = None
     ) -> Float[Array, ""]:
         """Of temporal differences, where Q is told phi and its target the same unless it has its own."""
-        told, told_target = tell(steps, phi), tell(steps, phi if phi_target is None else phi_target)
-        after = q_target(told_target.x_t)
-        target = double_dqn.double_target(q(told.x_t), after, steps.r_t, steps.ended, self.learner.discount)
-        error = optax.losses.huber_loss(double_dqn.chosen(q(told.x_tm1), steps.a_tm1), jax.lax.stop_gradient(target))
-        return error.mean()
+        x_target = None if phi_target is None else tell(steps, phi_target).x_t
+        return double_dqn.errors(q, q_target, tell(steps, phi), self.learner.discount, x_target).mean()
 
 
 class CAVIA(OneQ):

@@ -172,7 +172,7 @@ def adapted(
         def loss(now: Any) -> Array:
             near = sum(((x - y) ** 2).sum() for x, y in zip(jax.tree.leaves(now), jax.tree.leaves(trained), strict=True))
             held = jnp.where(on_new, 0.0, 1 - alike)
-            return (weights * errors(now, target, steps, discount)).mean() + held * near
+            return (weights * double_dqn.errors(now, target, steps, discount)).mean() + held * near
 
         change, memory = adam.update(jax.grad(loss)(q), memory, q)
         q = optax.apply_updates(q, change)
@@ -181,12 +181,6 @@ def adapted(
     trained: Any = q
     n = config.first_updates + config.updates
     return jax.lax.scan(move, (q, q, adam.init(q)), (jnp.arange(n), jr.split(key, n)))[0][0]
-
-
-def errors(q: Any, q_target: Any, steps: Experience, discount: float) -> Float[Array, " step"]:
-    """Huber losses of the temporal differences, step by step."""
-    target = double_dqn.double_target(q(steps.x_t), q_target(steps.x_t), steps.r_t, steps.ended, discount)
-    return optax.losses.huber_loss(double_dqn.chosen(q(steps.x_tm1), steps.a_tm1), jax.lax.stop_gradient(target))
 
 
 def likeness(old: Float[Array, "old context"], new: Float[Array, "new context"], config: MqlConfig) -> Float[Array, " old"]:

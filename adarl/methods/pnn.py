@@ -145,9 +145,7 @@ def grown(
         return jax.tree.map(lambda x: x[jnp.where(few, i, i + i // (ASIDE - 1))], new)
 
     def judge(q: Any) -> Array:
-        target = double_dqn.double_target(q(new.x_t), q(new.x_t), new.r_t, new.ended, discount)
-        error = optax.losses.huber_loss(double_dqn.chosen(q(new.x_tm1), new.a_tm1), target)
-        return (judged * error).sum() / judged.sum()
+        return (judged * double_dqn.errors(q, q, new, discount)).sum() / judged.sum()
 
     def move(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
         q, target, memory = carry

@@ -126,10 +126,18 @@ def chosen(q: Float[Array, "*batch action"], a: Int[Array, "*batch"]) -> Float[A
     return jnp.take_along_axis(q, a[..., None], axis=-1)[..., 0]
 
 
-def loss(q: Network, q_target: Network, batch: Experience, discount: float) -> Float[Array, ""]:
-    """Mean Huber loss of the temporal differences."""
-    target = double_target(q(batch.x_t), q_target(batch.x_t), batch.r_t, batch.ended, discount)
-    return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target)).mean()
+def errors(
+    q: Any, q_target: Any, batch: Experience, discount: float, x_target: Float[Array, "*batch input"] | None = None
+) -> Float[Array, "*batch"]:
+    """Huber losses of the temporal differences, step by step. `x_target` is what the target sees, if not what Q sees."""
+    after = q_target(batch.x_t if x_target is None else x_target)
+    target = double_target(q(batch.x_t), after, batch.r_t, batch.ended, discount)
+    return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target))
+
+
+def loss(q: Any, q_target: Any, batch: Experience, discount: float) -> Float[Array, ""]:
+    """Mean of `errors`."""
+    return errors(q, q_target, batch, discount).mean()
 
 
 def step(learner: Learner, loss_of: Callable[[Any], tuple[Array, Theta]], config: DoubleDQNConfig) -> Learner:
