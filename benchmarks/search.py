@@ -31,6 +31,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         {"rate": 3.0, "batch": 256},
         {"rate": 3.0, "context": 5},
         {"rate": 1.0, "steps": 2},
+        {"rate": 3.0, "context": 5, "batch": 256},
     ],
     "pearl": [{"price": 1e-5}, {"price": 1e-4}, {"price": 1e-3}, {"price": 1e-4, "context": 5}],
 }

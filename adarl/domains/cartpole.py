@@ -95,10 +95,13 @@ class CartPole:
 class CartPoleImages(CartPole):
     """CartPole of which single images are seen: positions, but no velocities."""
 
+    noisy: bool = True
+    """Whether `noise` is a factor. To draw it costs as much as to draw the picture, so it is off where no domain has any."""
+
     @property
     def defaults(self) -> Mapping[str, float]:
         """As in CartPole; `noise` is the variance of what is added to every pixel."""
-        return {**super().defaults, "noise": 0.0}
+        return super().defaults | ({"noise": 0.0} if self.noisy else {})
 
     @property
     def image(self) -> tuple[int, int, int]:
@@ -110,4 +113,4 @@ class CartPoleImages(CartPole):
     ) -> Float[Array, "height width channel"]:
         """A picture in [-1, 1], and Gaussian noise, which is not clipped."""
         clean = picture(s[0], s[2], factors["length"])[..., None]
-        return clean + jnp.sqrt(factors["noise"]) * jr.normal(key, clean.shape)
+        return clean + jnp.sqrt(factors["noise"]) * jr.normal(key, clean.shape) if self.noisy else clean

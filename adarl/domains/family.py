@@ -155,7 +155,7 @@ def _families() -> list[Family]:
 def _filmed(factor: str, sources: Sequence[float], targets: Mapping[str, float]) -> Family:
     """One factor changes, and only images are seen."""
     name = "cartpole-noise" if factor == "noise" else f"cartpole-{factor}-images"
-    return _one(name, factor, sources, targets, CartPoleImages())
+    return _one(name, factor, sources, targets, CartPoleImages(noisy=factor == "noise"))
 
 
 def _distracted(name: str, n: int) -> Family:

@@ -29,7 +29,7 @@ from adarl.types import Theta, Transition
 class CaviaConfig:
     """How phi is found."""
 
-    context: int = 2
+    context: int = 5
     """Dimensions of phi."""
     steps: int = 1
     """Down the loss."""

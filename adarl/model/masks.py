@@ -20,7 +20,7 @@ Edges s -> s are never denied; `losses.shrink` does that work."""
 
 def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float, n_theta_o: int | None = None) -> Masks:
     """All edges that Eq. 1 allows, with one value. Where states are seen, there is no theta_o and no edge to o."""
-    fill = lambda *shape: jnp.full(shape, value)  # noqa: E731
+    fill = lambda *shape: jnp.full(shape, value, jnp.float32)  # noqa: E731
     return Masks(
         c_s_to_s=fill(n_state, n_state),
         c_a_to_s=fill(n_state),

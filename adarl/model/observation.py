@@ -30,7 +30,7 @@ class ObservationHead(eqx.Module):
     def __init__(self, n_in: int, n_theta_o: int, hidden: int, image: Shape, *, key: PRNGKeyArray):
         self.draw = Outwards(n_in, hidden, image, key=key)
         self.log_width = jnp.float32(-1.0)
-        self.slope = jnp.full(n_theta_o, 0.3)
+        self.slope = jnp.full(n_theta_o, 0.3, jnp.float32)
 
     def width(self, theta_o: Float[Array, "*batch theta_o"]) -> Float[Array, "*batch"]:
         """Standard deviation of every pixel."""
