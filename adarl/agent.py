@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from adarl.adapt import images
 from adarl.adapt.states import Estimate, estimate
+from adarl.domains.images import check_images
 from adarl.model import fit
 from adarl.model.encoder import Memory, joined
 from adarl.model.eye import Photos, in_units
@@ -65,14 +66,19 @@ class Agent(eqx.Module):
             rows = Transition(*(jnp.asarray(np.concatenate(column)) for column in zip(*map(_steps, trials), strict=True)))
             known = estimate(self.model, rows, jnp.ones(samples, bool))
         else:
+            check_images(np.stack([o for trial in trials for o in trial.o]), self.shape, "of this environment")
             known = images.adapt(self.model, _photos(trials))
         return Adapted(self, known, *self.suited(known.theta))
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an observation."""
+        return self.view.mean.shape if self.model.eye is None else self.model.eye.encoder.look.image
+
     def _check(self, env: gym.Env) -> None:
-        eye, n_state = self.model.eye, self.model.scale.s_mean.shape[0]
-        shape = (n_state,) if eye is None else eye.encoder.look.image
+        shape = self.shape
         if env.observation_space.shape != shape:
-            what = f"vectors of {n_state} numbers" if eye is None else f"images of the shape {shape}"
+            what = f"vectors of {shape[0]} numbers" if self.model.eye is None else f"images of the shape {shape}"
             raise AdarlError(f"The environment observes {env.observation_space}; the agent was trained on {what}.")
         if getattr(env.action_space, "n", None) != self.model.n_actions:
             raise AdarlError(
@@ -156,9 +162,8 @@ class Adapted:
     def act(self, observation: np.ndarray, reward: float | None = None) -> int:
         """The greedy action. From images a belief is kept, which also reads the last `reward`: the usual one unless told."""
         model, view = self.agent.model, self.agent.view
-        expected = view.mean.shape if model.eye is None else model.eye.encoder.look.image
-        if np.shape(observation) != expected:
-            raise AdarlError(f"The observation has the shape {np.shape(observation)}; {expected} is expected.")
+        if np.shape(observation) != self.agent.shape:
+            raise AdarlError(f"The observation has the shape {np.shape(observation)}; {self.agent.shape} is expected.")
         if model.eye is None:
             return int(_greedy(self.q, view, jnp.asarray(observation, jnp.float32), self.told))
         r = float(model.scale.r_mean) if reward is None else float(reward)

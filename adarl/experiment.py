@@ -20,7 +20,8 @@ from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.family import Family
 from adarl.domains.functional import Camera
-from adarl.domains.host import Host
+from adarl.domains.host import Host, told
+from adarl.domains.images import check_camera
 from adarl.locate.changes import Changes
 from adarl.locate.structure import Structure
 from adarl.methods.method import Lesson, Method, Policy
@@ -71,6 +72,10 @@ class Compared:
 def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:
     """Algorithm 1 for every method of `config`, stage by stage."""
     key_collect, key_model, key_policy, key_target, key_evaluate = jr.split(jr.key(config.seed), 5)
+    images = isinstance(family.domain, Camera)
+    if isinstance(family.domain, Camera):
+        points = (*family.sources, *family.targets.values())
+        check_camera(family.domain, family.stack(points), [told(point) for point in points])
     episodes = run.stage(
         "collect",
         lambda _: stages.record(family, family.sources, config, key_collect, progress),
@@ -83,14 +88,13 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda _, so_far=episodes, key=key_again: stages.record_again(family, so_far, config, key, progress),
             lambda i=i: stages.episodes_like(family, config, i + 2),
         )
-    images = isinstance(family.domain, Camera)
     seen = stages.film_of(family, family.sources, episodes, jr.fold_in(key_collect, FILMED)) if images else episodes
     structure, why_not = None, ""
     if config.locate == "on" and set(config.methods) & set(WITH_MODEL):
-        told: Any = run.stage_json("locate", lambda _: stages.locate(family, seen, config, progress))
-        why_not = told.pop("why_not", "")
+        tests: Any = run.stage_json("locate", lambda _: stages.locate(family, seen, config, progress))
+        why_not = tests.pop("why_not", "")
         if not why_not:
-            structure = Changes(**told) if images else Structure(**{name: np.array(value) for name, value in told.items()})
+            structure = Changes(**tests) if images else Structure(**{name: np.array(x) for name, x in tests.items()})
     models: dict[str, WorldModel] = {}
     lessons: dict[str, Lesson] = {}
     whole = stages.sized(config.vae if images else config.model, family, structure)

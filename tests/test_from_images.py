@@ -113,6 +113,13 @@ def test_an_agent_keeps_a_belief_and_survives_being_saved(result: Result, tmp_pa
         assert _acts(agent) == _acts(result.agent)
 
 
+@pytest.mark.parametrize(("shown", "word"), [(lambda o: 127.5 * (o + 1), "floats from"), (lambda o: 0 * o, "Every pixel")])
+def test_an_agent_says_what_is_wrong_with_images(result: Result, shown, word: str):
+    env = gym.wrappers.TransformObservation(Seen(), shown, Seen.observation_space)
+    with pytest.raises(adarl.AdarlError, match=word):
+        result.agent.adapt(env, samples=5)
+
+
 def _acts(agent: Agent) -> list[int]:
     """In an episode, forgotten, and once more."""
     env, here = Seen(), agent.adapt(Seen(), samples=30)

@@ -2,52 +2,44 @@
 
 In: the world model and a film of the target. Out: `Estimate`, as where states are seen.
 
-What is believed of the states depends on theta, and theta is estimated from what is believed: the two take turns, as in the
-EM algorithm. theta_o speaks through the images, given the states behind them.
+The objective of Sec. 3.1 with everything but theta frozen: what is believed of the states depends on theta, and so do what is
+seen, what is foreseen and what is paid. Departs from the paper: theta has a handful of dimensions, each with a valley of its
+own, so they are looked at one after the other, closer and closer, instead of going down gradients.
 """
-
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
-from adarl.adapt.states import Estimate, estimate, open_only
+from adarl.adapt.search import BEYOND, PRIOR
+from adarl.adapt.states import Estimate
+from adarl.model import losses
 from adarl.model.eye import Seen
-from adarl.model.sight import believe
+from adarl.model.losses import Sparsity
+from adarl.model.sight import all_trials, look
 from adarl.model.world import WorldModel
+from adarl.policy.imagine import box
 from adarl.types import AdarlError, Theta
 
-ROUNDS = 3
-TRIALS = 256  # that are looked at, spread evenly: the model's bias outweighs what more of them could tell
-FRAMES = 32  # from which theta_o is estimated: every one has thousands of pixels
-
-
-class Frame(NamedTuple):
-    """An image and what is believed to be behind it."""
-
-    s: Float[Array, "frame state"]
-    o: Float[Array, "frame height width channel"]
+TRIALS = 100  # that are looked at, spread evenly: the model's bias outweighs what more of them could tell
+FRAMES = 8  # of a trial that are drawn anew
+ROUNDS = 3  # closer and closer
+PLACES = 9  # of one dimension, in one round
 
 
 def adapt(model: WorldModel, film: Seen) -> Estimate:
-    """The theta of the one domain that was filmed. Trials are drawn as images in blocks, however many there are."""
+    """The theta of the one domain that was filmed. Images are drawn of the trials that are looked at only."""
     film = thinned(film, TRIALS)
-    episodes = film.episodes
-    if not bool(episodes.valid.any()):
+    if not bool(film.episodes.valid.any()):
         raise AdarlError("0 samples were given; at least 1 is needed.")
-    known = jax.tree.map(lambda t: jnp.zeros(t.shape[1:]), Estimate(model.theta, model.theta))
-    index, count = _spread_evenly(np.asarray(episodes.valid[0]))
-    for _ in range(ROUNDS):
-        believed = believe(model, film, jax.tree.map(lambda t: t[None], known.theta))
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), believed.transitions())
-        of_states = estimate(model, rows, episodes.valid.reshape(-1))
-        theta_o, sd_o = _of_images(model, film, believed.s[0], jnp.asarray(index), jnp.int32(count))
-        both = (of_states.theta, theta_o), (of_states.sd, sd_o)
-        known = Estimate(*(Theta(part.theta_s, part.theta_r, of_o) for part, of_o in both))
-    return known
+    masks = model.masks
+    opened = Theta(masks.c_theta_to_s.any(0), masks.c_theta_to_r > 0, masks.c_theta_to_o > 0)
+    index = np.flatnonzero(np.concatenate([np.asarray(part) for part in _parts(opened)]))
+    theta, sd = _search(model, film, tuple(index.tolist()))
+    return Estimate(_like(opened, theta), _like(opened, sd))
 
 
 def thinned(film: Seen, n: int) -> Seen:
@@ -58,27 +50,52 @@ def thinned(film: Seen, n: int) -> Seen:
     return film.only(jnp.asarray(kept if kept.size else np.arange(1)))
 
 
-def _spread_evenly(valid: Bool[np.ndarray, "trial time"]) -> tuple[Int[np.ndarray, "frame 2"], int]:
-    """(trial, time) of FRAMES frames that there are, and how many of them count."""
-    there = np.argwhere(np.concatenate([np.ones_like(valid[:, :1]), valid], axis=1))
-    n = min(FRAMES, len(there))
-    kept = there[np.arange(n) * len(there) // n]
-    return np.concatenate([kept, np.zeros((FRAMES - n, 2), int)]), n
+def _parts(theta: Theta) -> tuple[Array, Array, Array]:
+    return theta.theta_s, theta.theta_r, theta.theta_o
+
+
+def _like(theta: Theta, flat: Float[Array, " theta"]) -> Theta:
+    ends = np.cumsum([part.shape[-1] for part in _parts(theta)])
+    return Theta(*jnp.split(flat, ends[:2]))
 
 
 @eqx.filter_jit
-def _of_images(model: WorldModel, film: Seen, s: Float[Array, "trial time state"], index: Array, count: Array):
-    """theta_o and its deviations from some frames."""
+def _search(
+    model: WorldModel, film: Seen, opened: tuple[int, ...]
+) -> tuple[Float[Array, " theta"], Float[Array, " theta"]]:
+    """The lowest place of the objective, and deviations by how steep it is there; dimensions that are not open stay zero."""
     eye = model.eye
     assert eye is not None
-    masks, n_open = model.masks, model.theta.theta_o.shape[1]
-    one = lambda at: film.frames(jnp.int32(0), at[0])[at[1]]  # noqa: E731
-    frames = Frame(s[index[:, 0], index[:, 1]], jax.lax.map(one, index))
+    trials = all_trials(film)
+    n_steps = trials.valid.sum()
+    sources = jnp.concatenate(_parts(model.theta), axis=1)
+    low, high = box(sources, BEYOND)
 
-    def log_p(frame: Frame, raw: Float[Array, " theta_o"]) -> Float[Array, ""]:
-        theta_o = raw * masks.c_theta_to_o
-        inputs = jnp.concatenate([frame.s * masks.c_s_to_o, theta_o])
-        return eye.observation.log_p(inputs, theta_o, frame.o)
+    def objective(flat: Float[Array, " theta"]) -> Float[Array, ""]:
+        """Nats a step. The same states are drawn and the same frames looked at whatever theta is."""
+        raw = jax.tree.map(lambda x: x[None], model.raw(_like(model.theta, flat)))
+        seen = look(eye, model.masks, raw, trials, model.scale, FRAMES, jr.key(0))
+        of_states = losses.terms(model.heads, model.masks, raw, model.scale, model.n_actions, seen.rows, Sparsity(), 1.0)
+        return sum((of_states | seen.terms).values()) + 0.5 * (flat**2).sum() / PRIOR**2 / n_steps
 
-    sources = (model.theta.theta_o, model.theta_mean.theta_o, model.theta_scale.theta_o)
-    return open_only(log_p, *sources, tuple(range(n_open)), frames, count)
+    places = jnp.linspace(-1.0, 1.0, PLACES)
+    theta, sd = jnp.zeros(sources.shape[1]), jnp.zeros(sources.shape[1])
+    for around in range(ROUNDS):
+        for i in opened:
+            reach = 0.5 * (high[i] - low[i]) * (2 / (PLACES - 1)) ** around
+            middle = 0.5 * (high[i] + low[i]) if around == 0 else theta[i]
+            tried = middle + reach * places
+            found = jax.vmap(lambda x, i=i: objective(theta.at[i].set(x)))(tried)
+            lowest, curve = _valley(tried, found)
+            theta = theta.at[i].set(lowest)
+            sd = sd.at[i].set(1 / jnp.sqrt(jnp.maximum(curve * n_steps, PRIOR**-2)))
+    return theta, sd
+
+
+def _valley(x: Float[Array, " place"], y: Float[Array, " place"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Where a parabola through the lowest place and its neighbours is lowest, and how it bends."""
+    i = jnp.clip(jnp.argmin(y), 1, x.shape[0] - 2)
+    step = x[1] - x[0]
+    slope, bend = (y[i + 1] - y[i - 1]) / (2 * step), (y[i + 1] - 2 * y[i] + y[i - 1]) / step**2
+    lowest = x[i] - slope / jnp.maximum(bend, 1e-9)
+    return jnp.where(bend > 0, jnp.clip(lowest, x[i - 1], x[i + 1]), x[jnp.argmin(y)]), bend

@@ -92,6 +92,11 @@ def check(name: str, factors: Sequence[str], sources: Sequence[Point], targets: 
         raise AdarlError(
             f"Family {name!r} has {len(sources)} source domain(s); what changes can only be learned from at least 2."
         )
+    if all(dict(point) == dict(sources[0]) for point in sources):
+        raise AdarlError(
+            f"All {len(sources)} sources of family {name!r} are {dict(sources[0])}; what changes can only be learned where"
+            " at least 2 of them differ."
+        )
     for point in (*sources, *targets.values()):
         for factor, value in point.items():
             if factor not in factors:

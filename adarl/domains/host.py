@@ -64,8 +64,8 @@ class Host:
             for kind, space in spaces[-1].items():
                 if space != spaces[0][kind]:
                     raise AdarlError(
-                        f"The {kind} space is {spaces[0][kind]} with {_told(points[0])} but {space} with"
-                        f" {_told(point)}; all domains of a family must share it."
+                        f"The {kind} space is {spaces[0][kind]} with {told(points[0])} but {space} with"
+                        f" {told(point)}; all domains of a family must share it."
                     )
         n_state, n_actions = spaces[0]["observation"].shape[0], spaces[0]["action"].n
         return cls(make, tuple(f"o_{i}" for i in range(n_state)), int(n_actions))
@@ -182,7 +182,7 @@ class _Watched(gym.Wrapper):
 
     def _error(self, what: str) -> AdarlError:
         moment = f"step {self._steps}" if self._steps else "the start"
-        return AdarlError(f"The environment with {_told(self._point)} {what} at {moment} of an episode.")
+        return AdarlError(f"The environment with {told(self._point)} {what} at {moment} of an episode.")
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
@@ -230,22 +230,22 @@ def _made(make: Callable[..., gym.Env], point: Point) -> gym.Env:
         raise
     except Exception as error:
         raise AdarlError(
-            f"make({_told(point)}) raised {_raised(error)}; it must accept the factors {list(point)} as keywords."
+            f"make({told(point)}) raised {_raised(error)}; it must accept the factors {list(point)} as keywords."
         ) from error
     if not isinstance(env, gym.Env):
-        raise AdarlError(f"make({_told(point)}) returned {env!r}; a gymnasium.Env is accepted.")
+        raise AdarlError(f"make({told(point)}) returned {env!r}; a gymnasium.Env is accepted.")
     return env
 
 
 def _check_spaces(actions: gym.Space, observations: gym.Space, point: Point) -> None:
     if not (isinstance(actions, Discrete) and actions.start == 0):
         raise AdarlError(
-            f"The environment with {_told(point)} has the action space {actions}; continuous and other"
+            f"The environment with {told(point)} has the action space {actions}; continuous and other"
             " actions are not supported yet, only Discrete ones that start at 0."
         )
     if not (isinstance(observations, Box) and len(observations.shape) == 1):
         raise AdarlError(
-            f"The environment with {_told(point)} has the observation space {observations}; images and other"
+            f"The environment with {told(point)} has the observation space {observations}; images and other"
             " observations are not supported yet, only a Box with one axis."
         )
 
@@ -256,7 +256,8 @@ def _float32(value: Any) -> np.ndarray:
         return np.array(value, np.float32)
 
 
-def _told(point: Point) -> str:
+def told(point: Point) -> str:
+    """The factors of a domain in words."""
     return ", ".join(f"{factor}={value:g}" for factor, value in point.items())
 
 

@@ -21,16 +21,22 @@ EXTRAS = 64
 
 
 class Memory(NamedTuple):
-    """Of an LSTM."""
+    """Of an LSTM, and of the last look."""
 
     h: Float[Array, " memory"]
     c: Float[Array, " memory"]
+    seen: Float[Array, " feature"]
 
 
 class Encoder(eqx.Module):
-    """Patch layers and an LSTM. theta enters, so that one encoder serves all domains."""
+    """Patch layers and an LSTM. theta enters, so that one encoder serves all domains.
+
+    What moved between two looks is small beside what is there: the LSTM reads it apart, and enlarged.
+    """
 
     look: Inwards
+    swiftness: Float[Array, ""]
+    """How much what moved is enlarged."""
     extras: eqx.nn.Linear
     lstm: eqx.nn.LSTMCell
     out: eqx.nn.Linear
@@ -54,11 +60,12 @@ class Encoder(eqx.Module):
         key_look, key_extras, key_lstm, key_out = jr.split(key, 4)
         self.look = Inwards(image, features, key=key_look)
         self.extras = eqx.nn.Linear(n_actions + 1 + n_theta, EXTRAS, key=key_extras)
-        lstm = eqx.nn.LSTMCell(features + EXTRAS, memory, key=key_lstm)
+        self.swiftness = jnp.float32(1.0)
+        lstm = eqx.nn.LSTMCell(2 * features + EXTRAS, memory, key=key_lstm)
         # It starts out remembering: a velocity takes several images.
         self.lstm = eqx.tree_at(lambda cell: cell.bias, lstm, replace_fn=lambda b: b.at[memory : 2 * memory].add(1.0))
         # Components start alike: were they not, the one that chance picks would be what an image seems to say.
-        one = eqx.nn.Linear(memory, 3 * n_state, key=key_out)
+        one = eqx.nn.Linear(memory + 2 * features, 3 * n_state, key=key_out)
         self.out = jax.tree.map(lambda x: jnp.repeat(x, mixture, axis=0), one)
         self.n_state, self.n_actions, self.floor = n_state, n_actions, floor
 
@@ -66,7 +73,7 @@ class Encoder(eqx.Module):
     def blank(self) -> Memory:
         """Before anything was seen."""
         nothing = jnp.zeros(self.lstm.hidden_size)
-        return Memory(nothing, nothing)
+        return Memory(nothing, nothing, jnp.zeros(self.look.dense.out_features))
 
     def update(
         self,
@@ -77,8 +84,11 @@ class Encoder(eqx.Module):
     ) -> tuple[Memory, Mixture]:
         """One more image, by its features, and what came `before` it."""
         extras = jax.nn.relu(self.extras(jnp.concatenate([before, theta])))
-        memory = Memory(*self.lstm(jnp.concatenate([features, extras]), tuple(memory)))
-        raw = self.out(memory.h).reshape(self.n_state, 3, -1)
+        begun = (before[: self.n_actions] != 0).any()
+        looks = jnp.concatenate([features, self.swiftness * jnp.where(begun, features - memory.seen, 0.0)])
+        h, c = self.lstm(jnp.concatenate([looks, extras]), (memory.h, memory.c))
+        memory = Memory(h, c, features)
+        raw = self.out(jnp.concatenate([h, looks])).reshape(self.n_state, 3, -1)
         return memory, Mixture(raw[:, 0], raw[:, 1], self.floor + jax.nn.softplus(raw[:, 2] - 1.0))
 
     def trial(

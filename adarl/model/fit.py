@@ -25,7 +25,7 @@ from adarl.model.observation import ObservationHead, Predictions
 from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.rows import Rows, measure, pack, unscaled
-from adarl.model.sight import Trials, draw_trials, look, restlessness, worth_to_o
+from adarl.model.sight import Trials, draw_trials, first_impression, look, worth_to_o
 from adarl.model.transition import stack_heads
 from adarl.model.world import Heads, Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
@@ -94,22 +94,40 @@ def _unsure(heads: Heads, mixture: int) -> Heads:
     return eqx.tree_at(change, heads, (0.1 * linear, 0.1 * weight, (0.0 * bias).at[:, 2 * mixture :].set(2.0)))
 
 
+def _straight(heads: Heads, mixture: int) -> Heads:
+    """Functions that are linear in (s, a), but for theta's part.
+
+    Nobody says how states that are not seen are to be measured. Measured by anything but positions and velocities they move
+    along curves: as long as only lines are foreseen, those are what pays.
+    """
+    weight = lambda h: h.transition.out.weight  # noqa: E731
+    return eqx.tree_at(weight, heads, weight(heads).at[:, mixture : 2 * mixture].set(0.0))
+
+
 def _open_eye(image: Shape, n_state: int, n_actions: int, config: MissVAEConfig, key: PRNGKeyArray) -> Eye:
     key_encoder, key_observation, key_predictions = jr.split(key, 3)
     thetas = (config.theta_o, config.theta_s, config.theta_r)
     widths = {"features": config.features, "memory": config.memory, "mixture": config.mixture, "floor": config.floor}
     return Eye(
         Encoder(image, n_state, n_actions, sum(thetas), **widths, key=key_encoder),
-        ObservationHead(n_state + config.theta_o, config.theta_o, config.features, image, key=key_observation),
-        Predictions(n_state, n_actions, *thetas, config.features, image, key=key_predictions),
+        ObservationHead(n_state + config.theta_o, config.theta_o, image, key=key_observation),
+        Predictions(n_state, n_actions, *thetas, image, key=key_predictions),
     )
 
 
-def _as_noisy_as(state: FitState, film: Film | Photos, key: PRNGKeyArray) -> FitState:
-    """Pixels as wide as the camera's noise: were they wider, what is believed would have to say nothing at first."""
-    log_width = jnp.log(restlessness(film, key) + 1e-2)
-    widths = lambda s: (s.parameters.eye.observation.log_width, s.parameters.eye.predictions.image.log_width)  # noqa: E731
-    return eqx.tree_at(widths, state, (log_width, log_width))
+def _after_a_look(state: FitState, film: Film | Photos, key: PRNGKeyArray) -> FitState:
+    """Pixels as bright as the film's, and as wide as its noise: were they wider, a belief would say nothing at first.
+
+    What moves is enlarged to about one.
+    """
+    eye: Any = state.parameters.eye
+    brightness, noise, moved = first_impression(film, eye.encoder.look, key)
+    log_width = jnp.log(noise + 1e-2)
+    heads = lambda s: (s.parameters.eye.observation, s.parameters.eye.predictions.image)  # noqa: E731
+    change = lambda h: (h.draw, h.log_width)  # noqa: E731
+    new = [eqx.tree_at(change, head, (head.draw.as_bright_as(brightness), log_width)) for head in heads(state)]
+    state = eqx.tree_at(heads, state, new)
+    return eqx.tree_at(lambda s: s.parameters.eye.encoder.swiftness, state, 1 / (moved + 1e-6))
 
 
 def _rate(config: ModelConfig) -> optax.Schedule:
@@ -178,13 +196,14 @@ def advance(
         assert parameters.eye is not None and isinstance(config, MissVAEConfig)
         return look(parameters.eye, masks, parameters.theta, batch, scale, config.frames, key, apart)
 
-    def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray):
+    def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray, dearness: Array):
         rows, of_images, _ = seen(parameters, masks, batch, key)
         of_states = losses.terms(
             parameters.heads, masks, parameters.theta, scale, n_actions, rows, config.sparsity, apart, _free(config)
         )
         terms = of_states | of_images
-        return sum(terms.values()), terms
+        dear = {"transition": dearness, "first": dearness}
+        return sum(dear.get(name, 1.0) * term for name, term in terms.items()), terms
 
     def worth_now(parameters: Parameters, batch: Transition | Trials, key: PRNGKeyArray) -> Masks:
         every = jax.tree.map(jnp.ones_like, hard)
@@ -202,7 +221,9 @@ def advance(
         batch = _batch(data, config, key_rows)
         parameters: Any = state.parameters
         worth = state.worth
-        gradient, terms = jax.grad(objective, has_aux=True)(parameters, masks(key_masks, worth), batch, key_states)
+        gradient, terms = jax.grad(objective, has_aux=True)(
+            parameters, masks(key_masks, worth), batch, key_states, _dearness(state.step, config)
+        )
         if now == "search":
             few: Any = jax.tree.map(lambda x: x[:, : max(FEWEST[type(batch)], x.shape[1] // 2)], batch)
 
@@ -216,6 +237,8 @@ def advance(
         if now != "binary":
             amount = jnp.asarray(config.shrink * _rate(config)(state.step))
             moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
+        if now == "open" and isinstance(config, MissVAEConfig):
+            moved = eqx.tree_at(lambda p: p.heads, moved, _straight(moved.heads, config.mixture))
         return FitState(moved, memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=config.chunk)
@@ -244,6 +267,12 @@ def _share_of_ends(data: Rows | Film | Photos) -> Float[Array, ""]:
 
 def _free(config: ModelConfig) -> float:
     return config.free if isinstance(config, MissVAEConfig) else -jnp.inf
+
+
+def _dearness(step: Int[Array, ""], config: ModelConfig) -> Float[Array, ""]:
+    """How much more it costs to believe something that was not foreseen: at first so much that only the plainest is seen."""
+    left = jnp.clip(1 - step / max(0.75 * config.open_steps, 1), 0.0, 1.0)
+    return config.dear**left if isinstance(config, MissVAEConfig) else jnp.float32(1.0)
 
 
 def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, bounds: Bounds | None = None) -> WorldModel:
@@ -295,7 +324,7 @@ def fit(
         scale, n_domains = measure(data), data.count.shape[0]
     if state is None:
         state = start(n_state, n_actions, n_domains, config, key_start, image)
-        state = state if isinstance(data, Rows) else _as_noisy_as(state, data, key_start)
+        state = state if isinstance(data, Rows) else _after_a_look(state, data, key_start)
     while state.step < config.steps:
         # once: the open phase is over
         if isinstance(data, Rows) and config.theta_s and config.open_steps <= state.step < config.open_steps + config.chunk:

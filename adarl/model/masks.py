@@ -15,7 +15,8 @@ STRONG = 0.1
 """Share: an edge worth more is never denied. Denying a strong parent would make its correlates worth an edge."""
 DENIED = 0.2
 """Share of the draws in which another edge is denied, so that the functions do not come to rely on it for nothing.
-Edges s -> s are never denied; `losses.shrink` does that work."""
+Edges s -> s are never denied, `losses.shrink` does that work; nor are edges s -> o, for what is drawn without one of many
+states that share a place is not what it would be if it had never been there."""
 
 
 def every_edge(n_state: int, n_theta_s: int, n_theta_r: int, value: float, n_theta_o: int | None = None) -> Masks:
@@ -44,21 +45,21 @@ def probabilities(worth: Masks, price: Masks) -> Masks:
 
 
 def draw(key: PRNGKeyArray, worth: Masks) -> Masks:
-    """Zeros and ones: s -> s and strong edges always, the others most of the time."""
+    """Zeros and ones: s -> s, s -> o and strong edges always, the others most of the time."""
     leaves, treedef = jax.tree.flatten(worth)
     keys = jr.split(key, len(leaves))
     drawn = [
         ((w > STRONG) | jr.bernoulli(k, 1 - DENIED, w.shape)).astype(w.dtype) for k, w in zip(keys, leaves, strict=True)
     ]
     masks = jax.tree.unflatten(treedef, drawn)
-    return Masks(**{**vars(masks), "c_s_to_s": jnp.ones_like(masks.c_s_to_s)})
+    always = {name: jnp.ones_like(getattr(masks, name)) for name in ("c_s_to_s", "c_s_to_o")}
+    return Masks(**{**vars(masks), **always})
 
 
 def draw_open(key: PRNGKeyArray, like: Masks) -> Masks:
     """All states, and actions and thetas most of the time: no state ever looks like a denied action or theta."""
     drawn = draw(key, jax.tree.map(jnp.zeros_like, like))
-    every = {name: jnp.ones_like(getattr(drawn, name)) for name in ("c_s_to_r", "c_s_to_o")}
-    return Masks(**{**vars(drawn), **every})
+    return Masks(**{**vars(drawn), "c_s_to_r": jnp.ones_like(drawn.c_s_to_r)})
 
 
 def harden(prob: Masks, threshold: float) -> Masks:

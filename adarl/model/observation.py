@@ -4,8 +4,10 @@ In: (s_t, theta_o), masked, or for the predictions (s_t, a_t+1, theta). Out: the
 lie.
 
 Departs from the paper: a pixel is one Gaussian, not a mixture, and its width is a line in theta_o, because what changes with
-noise is how far pixels lie from the picture, and no mean can tell that.
+noise is how far pixels lie from the picture, and no mean can tell that. Errors of pixels are not independent (`SIDES`).
 """
+
+import math
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,8 +18,13 @@ from adarl.model.patches import Outwards, Shape
 from adarl.network import Network
 from adarl.types import Theta
 
-SHARPEST = 0.1
-"""Smallest standard deviation of a pixel: networks draw edges no better."""
+SHARPEST = 0.4
+"""Smallest standard deviation of a pixel. Networks draw edges better than that; but the sharper pixels are, the less it
+matters whether a belief was foreseen, and the less of what moves is understood."""
+
+SIDES = (2, 4, 8)
+"""Pixels to a side of the patches over which errors also count together. Pixel by pixel a thin thing that is drawn beside
+its place is as wrong as one that is not drawn at all; over patches it is less wrong, and so it is pulled to its place."""
 
 
 class ObservationHead(eqx.Module):
@@ -27,8 +34,8 @@ class ObservationHead(eqx.Module):
     log_width: Float[Array, ""]
     slope: Float[Array, " theta_o"]
 
-    def __init__(self, n_in: int, n_theta_o: int, hidden: int, image: Shape, *, key: PRNGKeyArray):
-        self.draw = Outwards(n_in, hidden, image, key=key)
+    def __init__(self, n_in: int, n_theta_o: int, image: Shape, *, key: PRNGKeyArray):
+        self.draw = Outwards(n_in, image, key=key)
         self.log_width = jnp.float32(-1.0)
         self.slope = jnp.full(n_theta_o, 0.3, jnp.float32)
 
@@ -42,10 +49,21 @@ class ObservationHead(eqx.Module):
         theta_o: Float[Array, "*batch theta_o"],
         o: Float[Array, "*batch height width channel"],
     ) -> Float[Array, "*batch"]:
-        """log p(o | s; theta_o), summed over pixels."""
+        """log p(o | s; theta_o) but for a constant: a Gaussian whose errors go together within patches."""
         width = self.width(theta_o)[..., None, None, None]
         z = (o - self.draw(inputs)) / width
-        return -(0.5 * z**2 + jnp.log(width) + 0.5 * jnp.log(2 * jnp.pi)).sum((-3, -2, -1))
+        scales = [z, *(_blurred(z, side) for side in SIDES)]
+        n_pixels, n_errors = math.prod(z.shape[-3:]), sum(math.prod(x.shape[-3:]) for x in scales)
+        # Errors without order are as dear as they would be pixel by pixel: the width stays that of a pixel's noise.
+        squares = sum((x**2).sum((-3, -2, -1)) for x in scales) * n_pixels / n_errors
+        return -0.5 * squares - n_pixels * (jnp.log(width[..., 0, 0, 0]) + 0.5 * jnp.log(2 * jnp.pi))
+
+
+def _blurred(z: Float[Array, "*batch height width channel"], side: int) -> Float[Array, "*batch rows columns channel"]:
+    """Sums over patches, in the units of one pixel's error."""
+    *batch, height, width, channels = z.shape
+    patches = z[..., : height // side * side, : width // side * side, :]
+    return patches.reshape(*batch, height // side, side, width // side, side, channels).sum((-4, -2)) / side
 
 
 class Predictions(eqx.Module):
@@ -55,10 +73,10 @@ class Predictions(eqx.Module):
     reward: Network
 
     def __init__(
-        self, n_state: int, n_actions: int, theta_o: int, theta_s: int, theta_r: int, hidden: int, image: Shape, *, key
+        self, n_state: int, n_actions: int, theta_o: int, theta_s: int, theta_r: int, image: Shape, *, key
     ):
         key_image, key_reward = jr.split(key)
-        self.image = ObservationHead(n_state + theta_o + theta_s, theta_o, hidden, image, key=key_image)
+        self.image = ObservationHead(n_state + theta_o + theta_s, theta_o, image, key=key_image)
         self.reward = Network((n_state + n_actions + theta_r + theta_s, 64, 2), "relu", key=key_reward)
 
     def log_p_image(self, s: Array, theta: Theta, o_next: Array) -> Float[Array, "*batch"]:

@@ -60,7 +60,7 @@ class MissVAEConfig(ModelConfig):
     """Dimensions of the change factor of the observation function. -1 gives it one, and none where tests find no change."""
     latents: int = 20
     """Dimensions of the state (paper: 20)."""
-    features: int = 128
+    features: int = 64
     """Of an image, before the LSTM."""
     frames: int = 10
     """Images of every trial in a batch that are drawn anew from their states; all of its images are looked at."""
@@ -68,6 +68,8 @@ class MissVAEConfig(ModelConfig):
     """Width of the LSTM."""
     free: float = 0.02
     """Nats by which the belief in a dimension may differ from what the transition expects at no cost."""
+    dear: float = 10.0
+    """How many times dearer information is at first; it falls to one within the open phase."""
     floor: float = 0.02
     """Smallest standard deviation of a believed state and of what the transition expects of it."""
     open_steps: int = 1200
@@ -78,7 +80,7 @@ class MissVAEConfig(ModelConfig):
     """Steps with the binary masks."""
     batch: int = 30
     """Trials in a batch, over all domains."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     """Of functions and theta; decays to 2% before the masks are decided, and once more from 30% after."""
     theta_speed: float = 10.0
     """How much faster theta learns than the functions."""

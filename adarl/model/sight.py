@@ -16,6 +16,7 @@ from adarl.model.encoder import draw_posterior
 from adarl.model.eye import Eye, perceive
 from adarl.model.losses import Believed
 from adarl.model.mixture import spread_out
+from adarl.model.patches import Inwards
 from adarl.model.world import Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
 
@@ -40,15 +41,33 @@ def draw_trials(film: eyes.Seen, n: int, key: PRNGKeyArray) -> Trials:
     return Trials(o, episodes.a[k, index], episodes.r[k, index], episodes.ended[k, index], episodes.valid[k, index])
 
 
-def restlessness(film: eyes.Seen, key: PRNGKeyArray) -> Float[Array, ""]:
-    """Standard deviation of what comes and goes in a pixel that shows nothing new, over all domains: noise of the camera.
+def all_trials(film: eyes.Seen) -> Trials:
+    """Every trial of every domain."""
+    episodes = film.episodes
+    n_domains, n_trials = episodes.a.shape[:2]
+    o = jax.vmap(jax.vmap(film.frames, in_axes=(None, 0)), in_axes=(0, None))(jnp.arange(n_domains), jnp.arange(n_trials))
+    return Trials(o, episodes.a, episodes.r, episodes.ended, episodes.valid)
 
-    By the median over pixels of how frames differ from the next, because most pixels of most frames show no movement.
-    """
+
+class Impression(NamedTuple):
+    """What a film is like, over all domains."""
+
+    brightness: Float[Array, ""]
+    """Of pixels on average."""
+    noise: Float[Array, ""]
+    """Standard deviation of what comes and goes in a pixel that shows nothing new. By the median over pixels of how frames
+    differ from the next, because most pixels of most frames show no movement."""
+    moved: Float[Array, ""]
+    """Standard deviation of what moves in features between two frames."""
+
+
+def first_impression(film: eyes.Seen, look: Inwards, key: PRNGKeyArray) -> Impression:
+    """By a few trials of every domain."""
     trials = draw_trials(film, 4, key)
     change = trials.o[:, :, 1:] - trials.o[:, :, :-1]
     each = jnp.sqrt(0.5 * (change**2).mean((1, 2)))
-    return jnp.median(each.reshape(each.shape[0], -1), axis=1).mean()
+    noise = jnp.median(each.reshape(each.shape[0], -1), axis=1).mean()
+    return Impression(trials.o.mean(), noise, jnp.diff(look(trials.o), axis=2).std())
 
 
 class Shown(NamedTuple):

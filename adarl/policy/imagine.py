@@ -15,6 +15,7 @@ from adarl.model.world import WorldModel
 from adarl.types import Step, Theta
 
 POINTS = 4096  # thetas drawn around the sources
+REACH = 25  # steps that a model of images is followed: further on, states are imagined that nobody would believe in
 
 
 class Imagined(eqx.Module):
@@ -35,6 +36,10 @@ class Imagined(eqx.Module):
         """Imagination that starts where trials began."""
         theta = model.theta
         return cls(model, narrow, wide, around(theta.theta_s, beyond), around(theta.theta_r, beyond), beyond)
+
+    def at_most(self, steps: int) -> int:
+        """As many steps of one episode as imagination is good for."""
+        return steps if self.model.eye is None else min(steps, REACH)
 
     @property
     def outermost(self) -> Theta:

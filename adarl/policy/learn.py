@@ -187,7 +187,7 @@ def practise(
         a = double_dqn.act(key_act, state.learner.q, view(s, theta), eps)
         answer = domain.step(key_step, s, a, factors)
         start = domain.reset(key_reset, factors, jr.bernoulli(key_wide, config.wide))
-        return _settle(s, a, answer, age, start, theta, sources, view, config)
+        return _settle(s, a, answer, age, start, theta, sources, view, config, config.horizon)
 
     keys = jr.split(key_real, real.age.shape[0])
     new, s, age = jax.vmap(one)(keys, real.s, real.age, here(state.learner.told), here(sources.factors))
@@ -226,7 +226,8 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
         a = double_dqn.act(key_act, q, view(s, theta), eps)
         answer = world.step(key_step, s, a, theta)
         start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
-        experience, s, age = _settle(s, a, answer, age, start, theta, sources, view, config)
+        horizon = world.at_most(config.horizon)
+        experience, s, age = _settle(s, a, answer, age, start, theta, sources, view, config, horizon)
         # Where some domains end at once and others never, most steps would be spent in the latter: then thetas change by the
         # step, and states reached in an easy domain are met in a hard one.
         moves_on = jr.bernoulli(key_move, config.wander) if config.wander else age == 0
@@ -237,10 +238,10 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
     return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
 
 
-def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig):
+def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig, horizon: int):
     """What one step leaves behind: the experience, and the state and age of a world that goes on or starts anew."""
     experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
-    over = answer.ended | (age + 1 >= config.horizon)
+    over = answer.ended | (age + 1 >= horizon)
     pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
     return experience, pick(start, answer.s), pick(0, age + 1)
 
@@ -283,13 +284,13 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     """Mean return of the greedy policy in the outermost imagined domains, half of the starts wide."""
     world = sources.imagined
     assert world is not None
-    outermost = world.outermost
+    outermost, n_steps = world.outermost, world.at_most(config.evaluate_steps)
     copies = max(2, -(-DREAMS // outermost.theta_s.shape[0]))
 
     def one(key, theta, wide):
         key_reset, key_steps = jr.split(key)
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
-        return episode(q, view, theta, world.reset(key_reset, theta, wide), step, config.evaluate_steps, key_steps)
+        return episode(q, view, theta, world.reset(key_reset, theta, wide), step, n_steps, key_steps)
 
     thetas = jax.tree.map(lambda t: jnp.repeat(t, copies, axis=0), outermost)
     n = thetas.theta_s.shape[0]

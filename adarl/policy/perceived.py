@@ -8,6 +8,7 @@ are the same as where states are seen; a `View` reads the belief alone.
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Camera, Factors
@@ -70,13 +71,14 @@ class Perceived(eqx.Module):
 
     def hidden(self, s: Float[Array, "*batch state"]) -> Float[Array, "*batch hidden"]:
         """The state that nobody sees, to show or to judge what is believed."""
-        return s[..., self.encoder.n_state + 2 * self.encoder.lstm.hidden_size :]
+        return s[..., self.encoder.n_state + sum(x.size for x in self.encoder.blank) :]
 
     def _parts(self, s: Float[Array, " state"]) -> tuple[Memory, Float[Array, " hidden"]]:
-        n, m = self.encoder.n_state, self.encoder.lstm.hidden_size
-        return Memory(s[n : n + m], s[n + m : n + 2 * m]), self.hidden(s)
+        ends = np.cumsum([self.encoder.n_state, *(x.size for x in self.encoder.blank)])
+        _, *memory, hidden = jnp.split(s, ends)
+        return Memory(*memory), hidden
 
     def _looked(self, key, memory: Memory, s: Array, before: Array, factors: Factors) -> Float[Array, " state"]:
         features = self.encoder.look(self.camera.observe(key, s, factors))
         memory, q = self.encoder.update(memory, features, before, factors[THETA])
-        return jnp.concatenate([mean_of(q), memory.h, memory.c, s])
+        return jnp.concatenate([mean_of(q), *memory, s])

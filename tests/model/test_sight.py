@@ -53,13 +53,15 @@ def test_a_frame_looks_the_same_whenever_it_is_looked_at():
 
 
 def test_pixels_are_gaussians_whose_width_follows_theta_o():
-    head = ObservationHead(2, 1, 4, (4, 4, 1), key=jr.key(0))
+    head = ObservationHead(2, 1, (4, 4, 1), key=jr.key(0))
     head = eqx.tree_at(lambda h: (h.log_width, h.slope), head, (jnp.log(0.4), jnp.array([0.5])))
     width = SHARPEST + 0.4 * np.exp(0.5 * 2.0)
     np.testing.assert_allclose(head.width(jnp.array([2.0])), width, rtol=1e-5)
     x, o = jnp.ones(2), jnp.zeros((4, 4, 1))
     z = np.asarray(head.draw(x)) / width
-    by_hand = (-0.5 * z**2 - np.log(width) - 0.5 * np.log(2 * np.pi)).sum()
+    pairs = np.array([[z[i : i + 2, j : j + 2].sum() / 2 for j in (0, 2)] for i in (0, 2)])
+    squares = (z**2).sum() + (pairs**2).sum() + (z.sum() / 4) ** 2  # also patches of two and of four pixels to a side
+    by_hand = -0.5 * squares * 16 / (16 + 4 + 1) - 16 * (np.log(width) + 0.5 * np.log(2 * np.pi))
     np.testing.assert_allclose(head.log_p(x, jnp.array([2.0]), o), by_hand, rtol=1e-4)
 
 
@@ -116,7 +118,7 @@ def test_masks_hide_states_and_theta_from_the_observation():
 def test_an_edge_to_o_is_worth_what_is_lost_without_it():
     assert EYE is not None
     s = jr.normal(jr.key(5), (2, 2, 6, 3))
-    deaf = eqx.tree_at(lambda e: e.observation.draw.dense[0].weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
+    deaf = eqx.tree_at(lambda e: e.observation.draw.cells.weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
     to_s, to_theta = WORTH(deaf, EVERY, THETA, shown_all(s))
     assert to_s.shape == (3,) and to_theta.shape == (1,)
     assert to_s[1] == 0.0 and to_s[0] != 0.0
