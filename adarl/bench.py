@@ -11,7 +11,7 @@ import json
 import resource
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from adarl import experiment, stages
+from adarl.collect import CollectConfig
 from adarl.config import Config, Method, resolve
 from adarl.domains.family import Family, family, unknown
 from adarl.domains.functional import Camera
@@ -45,10 +46,19 @@ class Entry:
     """Where its policies need other settings than the usual. The same for every method."""
     learner: dict[str, Any]
     work: float = 1.0
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Of the configuration."""
 
 
-FROM_IMAGES = {"environments": 10, "evaluate_steps": 1000}
-"""To look costs more than to think: fewer environments, and the same number of updates."""
+def _seen(name: str, row: str) -> Entry:
+    """A family of which images are seen. To look costs more than to think: fewer environments and evaluations, and as many
+    updates. Believed states are curved, which takes a wider network.
+    """
+    policy = {"environments": 10, "evaluate_every": 1500, "evaluate_steps": 600}
+    rest = {"episodes": 3, "locate": "on", "collect": CollectConfig(trials=1000, wide=0.5)}
+    return Entry(name, row, policy, {"hidden": 128}, rest=rest)
+
+
 ENTRIES = {
     "cartpole-mdp": (
         Entry("cartpole-gravity", "G", {}, {}),
@@ -67,9 +77,9 @@ ENTRIES = {
         Entry("cartpole-target", "target", {}, {}),
     ),
     "cartpole-pomdp": (
-        Entry("cartpole-gravity-images", "G", FROM_IMAGES, {}),
-        Entry("cartpole-mass-images", "M", FROM_IMAGES, {}),
-        Entry("cartpole-noise", "N", FROM_IMAGES, {}),
+        _seen("cartpole-gravity-images", "G"),
+        _seen("cartpole-mass-images", "M"),
+        _seen("cartpole-noise", "N"),
     ),
     "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),
 }
@@ -145,12 +155,13 @@ def together(methods: tuple[Method, ...], *, images: bool) -> list[tuple[Method,
 
 
 def config_of(entry: Entry, samples: tuple[str, ...], seeds: int, updates: float = 1.0) -> Config:
-    """What all methods share in one family. Every model has both thetas, whatever tests would say."""
-    config = Config(seeds=seeds, samples=samples, episodes=10, locate="off")
-    learner = replace(config.policy.learner, **entry.learner)
-    every = config.policy.evaluate_every
+    """What all methods share in one family. Where states are seen, every model has both thetas, whatever tests would say."""
+    rest: dict[str, Any] = {"episodes": 10, "locate": "off"} | entry.rest
+    config = Config(seeds=seeds, samples=samples, **rest)
+    policy = replace(config.policy, **entry.policy)
+    learner, every = replace(policy.learner, **entry.learner), policy.evaluate_every
     learner = replace(learner, updates=max(2, int(updates * learner.updates / every)) * every)
-    return replace(config, policy=replace(config.policy, **entry.policy, learner=learner))
+    return replace(config, policy=replace(policy, learner=learner))
 
 
 def work(job: Job, teller: Any) -> dict[str, Any]:

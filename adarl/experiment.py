@@ -109,6 +109,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         )
         lessons[name] = stages.lesson_of(known, film, config, models[name])
     found = Compared({}, {}, {}, [], {}, structure, why_not)
+    known_by: dict[tuple[str, str, str], Estimate] = {}
     for name in config.methods:
         on = stages.model_name(name, images=images)
         lesson = lessons[on] if on else stages.lesson_of(family, seen, config)
@@ -123,11 +124,15 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         cells = [(target, samples) for target in family.targets for samples in config.samples]
         bar = progress.stage(f"adapt ({name})", len(cells))
         for i, (target, samples) in enumerate(cells):
-            found.policies[name, target, samples] = run.stage(
+            rest = (method, trained, target, samples, config, key_target, key_policy, known_by.get((on, target, samples)))
+            policy = run.stage(
                 f"adapt_{name}_{list(family.targets).index(target)}_{samples}",
-                lambda _, it=(method, trained, target, samples): stages.adapt(family, *it, config, key_target, key_policy),
+                lambda _, rest=rest: stages.adapt(family, *rest),
                 lambda method=method: method.policy_like(config.seeds),
             )
+            found.policies[name, target, samples] = policy
+            if name in WITH_MODEL:
+                known_by[on, target, samples] = policy.known
             bar(i + 1)
         scores: Any = run.stage_json(
             f"scores_{name}",

@@ -259,9 +259,22 @@ def train(name: str, method: Method, config: Config, key, resume: Resume, progre
 
 
 def adapt(
-    family: Family, method: Method, trained: Any, target: str, samples: str, config: Config, key, key_policy
+    family: Family,
+    method: Method,
+    trained: Any,
+    target: str,
+    samples: str,
+    config: Config,
+    key,
+    key_policy,
+    known: Estimate | None = None,
 ) -> Policy:
-    """Algorithm 1, lines 20 and 21: what acts in a target. Every seed has its own samples, the same in every method."""
+    """Algorithm 1, lines 20 and 21: what acts in a target. Every seed has its own samples, the same in every method.
+
+    `known` is what another method found by the same model and the same samples.
+    """
+    if known is not None and isinstance(method, AdaRL):
+        return method.knowing(trained, known)
     point, at = family.targets[target], list(family.targets).index(target)
     each = [jr.fold_in(jr.fold_in(key, at), i) for i in range(config.seeds)]
     seen = [target_samples(family, point, samples, config, one) for one in each]

@@ -2,9 +2,9 @@
 
 In: the world model and a film of the target. Out: `Estimate`, as where states are seen.
 
-The objective of Sec. 3.1 with everything but theta frozen: what is believed of the states depends on theta, and so do what is
-seen, what is foreseen and what is paid. Departs from the paper: theta has a handful of dimensions, each with a valley of its
-own, so they are looked at one after the other, closer and closer, instead of going down gradients.
+The objective of Sec. 3.1 with everything but theta frozen: what is believed of the states depends on theta, and so does all
+that follows from it. Departs from the paper: theta has a handful of dimensions, each with a valley of its own, so they are
+looked at one after the other, closer and closer, instead of going down gradients.
 """
 
 import equinox as eqx
@@ -60,9 +60,7 @@ def _like(theta: Theta, flat: Float[Array, " theta"]) -> Theta:
 
 
 @eqx.filter_jit
-def _search(
-    model: WorldModel, film: Seen, opened: tuple[int, ...]
-) -> tuple[Float[Array, " theta"], Float[Array, " theta"]]:
+def _search(model: WorldModel, film: Seen, opened: tuple[int, ...]) -> tuple[Float[Array, " theta"], Float[Array, " theta"]]:
     """The lowest place of the objective, and deviations by how steep it is there; dimensions that are not open stay zero."""
     eye = model.eye
     assert eye is not None
@@ -85,7 +83,7 @@ def _search(
             reach = 0.5 * (high[i] - low[i]) * (2 / (PLACES - 1)) ** around
             middle = 0.5 * (high[i] + low[i]) if around == 0 else theta[i]
             tried = middle + reach * places
-            found = jax.vmap(lambda x, i=i: objective(theta.at[i].set(x)))(tried)
+            found = jax.vmap(lambda x, i=i, at=theta: objective(at.at[i].set(x)))(tried)
             lowest, curve = _valley(tried, found)
             theta = theta.at[i].set(lowest)
             sd = sd.at[i].set(1 / jnp.sqrt(jnp.maximum(curve * n_steps, PRIOR**-2)))

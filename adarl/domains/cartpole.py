@@ -101,7 +101,7 @@ class CartPoleImages(CartPole):
     @property
     def defaults(self) -> Mapping[str, float]:
         """As in CartPole; `noise` is the variance of what is added to every pixel."""
-        return super().defaults | ({"noise": 0.0} if self.noisy else {})
+        return {**super().defaults, **({"noise": 0.0} if self.noisy else {})}
 
     @property
     def image(self) -> tuple[int, int, int]:

@@ -80,7 +80,7 @@ CARTPOLE_MDP = Grid(
     " by scores on the sources and in imagined domains; the other discounts, how far imagination goes, what AdaRL+ may tell"
     " its network, the updates of M, and the width, updates, horizon, exploration, averaging and wandering of G & M were"
     " chosen in trials of 4 to 30 seeds whose scores in the targets were seen. AdaRL as printed was not tuned on its own and"
-    " had somewhat more in G_out & M_out with earlier settings. What CAVIA and PEARL alone have was chosen among 6 and 4"
+    " had somewhat more in G_out & M_out with earlier settings. What CAVIA and PEARL alone have was chosen among 7 and 4"
     " settings by scores on the sources (results/search.json): less effort than AdaRL+ had.",
     paper="MDP",
 )

@@ -47,7 +47,10 @@ class AdaRL(OneQ):
 
     def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """Lines 20 and 21: theta of the target, from every seed's own samples; the policy stays as it is."""
-        known = stack([self._estimate(seen) for seen in samples])
+        return self.knowing(trained, stack([self._estimate(seen) for seen in samples]))
+
+    def knowing(self, trained: Trained, known: Estimate) -> Policy:
+        """What acts where every seed knows theta."""
         return Policy(trained.q, known, known.theta, self.seen_as(known.theta))
 
     def _estimate(self, seen: Sample) -> Estimate:

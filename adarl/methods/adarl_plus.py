@@ -5,17 +5,16 @@ and beyond the sources; and of the networks that training passed through, and of
 that do best in the model at the target's theta. Nothing is trained there.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.random as jr
-from jaxtyping import PRNGKeyArray
 
+from adarl.adapt.states import Estimate
 from adarl.agent import Agent
 from adarl.methods.adarl import AdaRL
-from adarl.methods.method import Lesson, Policy, Sample, Trained
+from adarl.methods.method import Lesson, Policy, Trained
 from adarl.model.world import WorldModel
 from adarl.policy.foresee import suited
 from adarl.policy.learn import LearnState
@@ -33,15 +32,13 @@ class AdaRLPlus(AdaRL):
         """All networks that were evaluated."""
         return states.evaluated
 
-    def adapt(self, trained: Trained, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
-        """theta of the target, the network that suits it, and what to tell it."""
-        as_in_adarl = super().adapt(trained, target, samples, keys)
-        known = as_in_adarl.known
+    def knowing(self, trained: Trained, known: Estimate) -> Policy:
+        """The network that suits the target, and what to tell it."""
         world: Any = self.sources.imagined
         one = lambda networks, merit, theta, key: suited(world, networks, merit, self.view, theta, key)  # noqa: E731
-        each = (trained.q, trained.merit, known.theta, jr.split(jr.key(0), len(samples)))
+        each = (trained.q, trained.merit, known.theta, jr.split(jr.key(0), len(trained.merit)))
         q, told = eqx.filter_jit(eqx.filter_vmap(one))(*each)
-        return Policy(q, known, told, as_in_adarl.seen_as)
+        return Policy(q, known, told, self.seen_as(known.theta))
 
     def agent(self, trained: Trained) -> Agent:
         """As in AdaRL, with all networks of the best seed."""

@@ -72,9 +72,7 @@ class Predictions(eqx.Module):
     image: ObservationHead
     reward: Network
 
-    def __init__(
-        self, n_state: int, n_actions: int, theta_o: int, theta_s: int, theta_r: int, image: Shape, *, key
-    ):
+    def __init__(self, n_state: int, n_actions: int, theta_o: int, theta_s: int, theta_r: int, image: Shape, *, key):
         key_image, key_reward = jr.split(key)
         self.image = ObservationHead(n_state + theta_o + theta_s, theta_o, image, key=key_image)
         self.reward = Network((n_state + n_actions + theta_r + theta_s, 64, 2), "relu", key=key_reward)

@@ -93,7 +93,7 @@ class Outwards(eqx.Module):
 
     def as_bright_as(self, mean: Float[Array, ""]) -> "Outwards":
         """The same with pixels that are at first about as bright as those of a film are on average."""
-        bias = jnp.full_like(self.pixels.bias, jnp.arctanh(jnp.clip(mean, -0.95, 0.95)))
+        bias = jnp.full(self.pixels.out_features, jnp.arctanh(jnp.clip(mean, -0.95, 0.95)))
         return eqx.tree_at(lambda one: one.pixels.bias, self, bias)
 
     def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch height width channel"]:

@@ -72,11 +72,11 @@ class MissVAEConfig(ModelConfig):
     """How many times dearer information is at first; it falls to one within the open phase."""
     floor: float = 0.02
     """Smallest standard deviation of a believed state and of what the transition expects of it."""
-    open_steps: int = 1200
+    open_steps: int = 1000
     """Steps of Adam with all edges open, until theta has taken shape."""
-    search_steps: int = 600
+    search_steps: int = 400
     """Steps in which the worth of every edge is measured."""
-    binary_steps: int = 600
+    binary_steps: int = 400
     """Steps with the binary masks."""
     batch: int = 30
     """Trials in a batch, over all domains."""

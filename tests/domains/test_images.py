@@ -51,7 +51,7 @@ class Dim(Dot):
 
 @pytest.mark.parametrize(
     ("wrong", "word"),
-    [("black", "where noise=0.5 is -1: nothing is seen"), ("range", "where noise=0.5 hold floats"), ("size", r"\(4, 8, 1\)")],
+    [("black", "where noise=0.5 is -1: nothing"), ("range", "where noise=0.5 hold floats"), ("size", r"\(4, 8, 1\)")],
 )
 def test_a_camera_is_tried_in_every_domain_before_anything_else(wrong: str, word: str, tmp_path):
     sources = ({"noise": 0.1}, {"noise": 0.2})

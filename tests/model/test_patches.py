@@ -38,9 +38,7 @@ def test_a_patch_is_what_it_covers():
     inwards = Inwards((8, 8, 1), 3, key=jr.key(0))
     n_cells = 2 * 2 * WIDTHS[0]
     straight = jnp.zeros((3, 64)).at[:, 5 * 8 + 2].set(7.0)
-    inwards = eqx.tree_at(
-        lambda i: (i.dense.weight, i.straight.weight), inwards, (jnp.full((3, n_cells), 0.01), straight)
-    )
+    inwards = eqx.tree_at(lambda i: (i.dense.weight, i.straight.weight), inwards, (jnp.full((3, n_cells), 0.01), straight))
     first = inwards.layers[0]
     o = jnp.zeros((8, 8, 1)).at[5, 2, 0].set(1.0)
     expected = jax.nn.relu(first.weight[:, 1 * 4 + 2]).sum() / 100  # row 1 and column 2 of its patch
