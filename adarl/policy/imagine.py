@@ -15,7 +15,7 @@ from adarl.model.world import WorldModel
 from adarl.types import Step, Theta
 
 POINTS = 4096  # thetas drawn around the sources
-REACH = 25  # steps that a model of images is followed: further on, states are imagined that nobody would believe in
+REACH = 8  # steps that a model of images is followed: further on, states are imagined that nobody would believe in
 
 
 class Imagined(eqx.Module):
