@@ -238,11 +238,12 @@ def do_adapt(command: Adapt) -> None:
     if not path.exists():
         raise AdarlError(f"{command.run} holds no agent yet; `adarl run {chosen.name}` finishes it.")
     agent = adarl.load(path)
-    env: gym.Env = gym.make("adarl/CartPole-v0", **factors)  # pyright: ignore[reportArgumentType]
+    kind: Any = {"obs": "state" if agent.model.eye is None else "image", **factors}
+    env: gym.Env = gym.make("adarl/CartPole-v0", **kind)
     here = agent.adapt(env, samples=command.samples, seed=command.seed)
-    for kind, theta, sd in (("s", here.theta.theta_s, here.sd.theta_s), ("r", here.theta.theta_r, here.sd.theta_r)):
-        for i, (value, deviation) in enumerate(zip(theta, sd, strict=True)):
-            console.print(f"theta_{kind}_{i + 1} = {float(value):.3f} ± {float(deviation):.3f}")
+    for name in ("theta_s", "theta_r", "theta_o"):
+        for i, (value, deviation) in enumerate(zip(getattr(here.theta, name), getattr(here.sd, name), strict=True)):
+            console.print(f"{name}_{i + 1} = {float(value):.3f} ± {float(deviation):.3f}")
     for episode in range(command.episodes):
         total, steps = _episode(env, here, command.seed + 1 + episode)
         console.print(f"episode {episode + 1}: return {total:,.1f} in {steps:,} steps")
@@ -250,9 +251,10 @@ def do_adapt(command: Adapt) -> None:
 
 def _episode(env: gym.Env, here: adarl.Adapted, seed: int) -> tuple[float, int]:
     observation, _ = env.reset(seed=seed)
-    total, steps, over = 0.0, 0, False
+    here.reset()
+    total, steps, over, r = 0.0, 0, False, None
     while not over:
-        observation, r, ended, truncated, _ = env.step(here.act(observation))
+        observation, r, ended, truncated, _ = env.step(here.act(observation, r))
         total, steps, over = total + float(r), steps + 1, ended or truncated
     return total, steps
 
