@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from adarl.adapt import images
 from adarl.adapt.states import Estimate, estimate
-from adarl.domains.images import check_images
+from adarl.domains.camera import check_images
 from adarl.model import fit
 from adarl.model.encoder import Memory, joined
 from adarl.model.eye import Photos, in_units

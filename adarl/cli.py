@@ -252,10 +252,11 @@ def do_adapt(command: Adapt) -> None:
 def _episode(env: gym.Env, here: adarl.Adapted, seed: int) -> tuple[float, int]:
     observation, _ = env.reset(seed=seed)
     here.reset()
-    total, steps, over, r = 0.0, 0, False, None
+    total, steps, over, last = 0.0, 0, False, None
     while not over:
-        observation, r, ended, truncated, _ = env.step(here.act(observation, r))
-        total, steps, over = total + float(r), steps + 1, ended or truncated
+        observation, r, ended, truncated, _ = env.step(here.act(observation, last))
+        last = float(r)
+        total, steps, over = total + last, steps + 1, ended or truncated
     return total, steps
 
 

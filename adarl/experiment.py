@@ -18,10 +18,10 @@ from adarl import stages
 from adarl.adapt.states import Estimate
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
+from adarl.domains.camera import check_camera
 from adarl.domains.family import Family
 from adarl.domains.functional import Camera
 from adarl.domains.host import Host, told
-from adarl.domains.images import check_camera
 from adarl.locate.changes import Changes
 from adarl.locate.structure import Structure
 from adarl.methods.method import Lesson, Method, Policy

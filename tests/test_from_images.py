@@ -97,6 +97,22 @@ def test_methods_without_theta_act_on_what_an_eye_without_theta_believes(name: s
     assert min(stages.evaluate(method, policy, "out", "3", config, jr.key(4))["scores"]) >= 1
 
 
+def test_what_one_method_found_of_a_target_another_need_not_find_again(monkeypatch: pytest.MonkeyPatch):
+    """They share the model and the samples. How they act is their own."""
+    plan = dataclasses.replace(CONFIG.vae, theta_s=1, theta_r=0, theta_o=1)
+    model = model_like(*stages.sizes_of(FAMILY, plan), plan, stages.image_of(FAMILY))
+    quiet, config = Progress(quiet=True), resolve(FAMILY, CONFIG)
+    episodes = stages.record(FAMILY, FAMILY.sources, config, jr.key(0), quiet)
+    lesson = stages.lesson_of(FAMILY, stages.film_of(FAMILY, FAMILY.sources, episodes, jr.key(1)), config, model)
+    method: Any = stages.method_of("adarl_plus", lesson, model, config)
+    trained = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), method.trained_like(2))
+    at = (FAMILY, method, trained, "out", "3", config, jr.key(3), jr.key(2))
+    found = stages.adapt(*at)
+    monkeypatch.setattr(stages, "target_samples", None)  # nobody looks again
+    again = stages.adapt(*at, found.known)
+    assert all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(again), strict=True))
+
+
 def test_a_second_call_does_nothing_anew(result: Result):
     stamps = {path.name: path.stat().st_mtime_ns for path in result.directory.glob("*.manifest.json")}
     again = experiment.run(FAMILY, CONFIG, result.directory)

@@ -76,18 +76,20 @@ def _search(model: WorldModel, film: Seen, opened: tuple[int, ...]) -> tuple[Flo
         of_states = losses.terms(model.heads, model.masks, raw, model.scale, model.n_actions, seen.rows, Sparsity(), 1.0)
         return sum((of_states | seen.terms).values()) + 0.5 * (flat**2).sum() / PRIOR**2 / n_steps
 
-    places = jnp.linspace(-1.0, 1.0, PLACES)
-    theta, sd = jnp.zeros(sources.shape[1]), jnp.zeros(sources.shape[1])
-    for around in range(ROUNDS):
-        for i in opened:
-            reach = 0.5 * (high[i] - low[i]) * (2 / (PLACES - 1)) ** around
-            middle = 0.5 * (high[i] + low[i]) if around == 0 else theta[i]
-            tried = middle + reach * places
-            found = jax.vmap(lambda x, i=i, at=theta: objective(at.at[i].set(x)))(tried)
-            lowest, curve = _valley(tried, found)
-            theta = theta.at[i].set(lowest)
-            sd = sd.at[i].set(1 / jnp.sqrt(jnp.maximum(curve * n_steps, PRIOR**-2)))
-    return theta, sd
+    def closer(known: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        (theta, sd), (i, around) = known, now
+        reach = 0.5 * (high[i] - low[i]) * (2 / (PLACES - 1)) ** around
+        middle = jnp.where(around == 0, 0.5 * (high[i] + low[i]), theta[i])
+        tried = middle + reach * jnp.linspace(-1.0, 1.0, PLACES)
+        lowest, bend = _valley(tried, jax.vmap(lambda x: objective(theta.at[i].set(x)))(tried))
+        deviation = 1 / jnp.sqrt(jnp.maximum(bend * n_steps, PRIOR**-2))
+        return (theta.at[i].set(lowest), sd.at[i].set(deviation)), None
+
+    nothing = jnp.zeros(sources.shape[1])
+    if not opened:
+        return nothing, nothing
+    turns = jnp.tile(jnp.asarray(opened), ROUNDS), jnp.repeat(jnp.arange(ROUNDS), len(opened))
+    return jax.lax.scan(closer, (nothing, nothing), turns)[0]
 
 
 def _valley(x: Float[Array, " place"], y: Float[Array, " place"]) -> tuple[Float[Array, ""], Float[Array, ""]]:

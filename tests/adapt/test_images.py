@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dot import Dot
 
-from adarl.adapt.images import adapt, thinned
+from adarl.adapt.images import _valley, adapt, thinned
 from adarl.adapt.states import first_steps
 from adarl.collect import collect, random_policy
 from adarl.model.eye import Film
@@ -67,3 +67,16 @@ def test_samples_are_thinned_evenly_and_none_is_told():
     none = eqx.tree_at(lambda f: f.episodes.valid, many, jnp.zeros_like(many.episodes.valid))
     with pytest.raises(AdarlError, match="0 samples"):
         adapt(model(), none)
+
+
+@pytest.mark.parametrize("lowest", [-0.9, 0.0, 0.37])
+def test_a_valley_is_found_between_the_places_that_were_tried(lowest: float):
+    x = jnp.linspace(-1.0, 1.0, 9)
+    at, bend = jax.jit(_valley)(x, 3.0 * (x - lowest) ** 2 + 5.0)
+    assert float(at) == pytest.approx(lowest, abs=1e-4) and float(bend) == pytest.approx(6.0, rel=1e-3)
+
+
+def test_where_there_is_no_valley_the_lowest_place_is_taken():
+    x = jnp.linspace(-1.0, 1.0, 9)
+    assert float(_valley(x, -(x**2) - 0.1 * x)[0]) == 1.0
+    assert float(_valley(x, 2.0 * x)[0]) == -1.0

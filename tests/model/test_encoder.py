@@ -39,6 +39,16 @@ def test_nothing_is_believed_for_what_comes_later():
     assert (q.mean[4] != later.mean[4]).all()
 
 
+def test_what_moved_is_read_enlarged_but_not_at_the_first_look():
+    o, a, r = trial()
+    swift = eqx.tree_at(lambda e: e.swiftness, ENCODER, jnp.float32(50.0))
+    q, enlarged = TRIAL(o, a, r, THETA), eqx.filter_jit(swift.trial)(o, a, r, THETA)
+    np.testing.assert_array_equal(q.mean[0], enlarged.mean[0])
+    assert (q.mean[1] != enlarged.mean[1]).all()
+    still = jnp.broadcast_to(o[:1], o.shape)
+    np.testing.assert_array_equal(TRIAL(still, a, r, THETA).mean, eqx.filter_jit(swift.trial)(still, a, r, THETA).mean)
+
+
 def test_image_action_reward_and_theta_are_read():
     o, a, r = trial()
     q = TRIAL(o, a, r, THETA).mean[3]

@@ -57,3 +57,9 @@ def test_outwards_puts_patches_where_inwards_takes_them():
     drawn = outwards(jnp.zeros(4))[..., 0]
     np.testing.assert_allclose(drawn[4:, :4], np.tanh(np.arange(16.0).reshape(4, 4) / 16), rtol=1e-5)
     assert bool((drawn[:4] == 0).all()) and bool((drawn[:, 4:] == 0).all())
+
+
+def test_pixels_start_as_bright_as_a_film():
+    outwards = Outwards(4, (8, 8, 1), key=jr.key(0)).as_bright_as(jnp.float32(-0.8))
+    drawn = outwards(jr.normal(jr.key(1), (200, 4)))
+    assert float(jnp.median(drawn)) == pytest.approx(-0.8, abs=0.15)

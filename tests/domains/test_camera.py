@@ -8,7 +8,7 @@ import pytest
 from dot import Dot
 
 from adarl import AdarlError, Config, Family, experiment
-from adarl.domains.images import check_images
+from adarl.domains.camera import check_images
 
 RNG = np.random.default_rng(0)
 GOOD = RNG.uniform(-1, 1, (5, 8, 8, 1)).astype(np.float32)
