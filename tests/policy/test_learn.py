@@ -165,6 +165,9 @@ class Dream(eqx.Module):
     def outermost(self) -> Theta:
         return Theta(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1)))
 
+    def at_most(self, steps: int) -> int:
+        return steps
+
     def draw_theta(self, key) -> Theta:
         return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
 
