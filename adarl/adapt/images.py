@@ -95,7 +95,7 @@ def _search(model: WorldModel, film: Seen, opened: tuple[int, ...]) -> tuple[Flo
 def _valley(x: Float[Array, " place"], y: Float[Array, " place"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Where a parabola through the lowest place and its neighbours is lowest, and how it bends."""
     i = jnp.clip(jnp.argmin(y), 1, x.shape[0] - 2)
-    step = x[1] - x[0]
+    step = jnp.maximum(x[1] - x[0], 1e-6)  # where sources do not differ, all places are one
     slope, bend = (y[i + 1] - y[i - 1]) / (2 * step), (y[i + 1] - 2 * y[i] + y[i - 1]) / step**2
     lowest = x[i] - slope / jnp.maximum(bend, 1e-9)
     return jnp.where(bend > 0, jnp.clip(lowest, x[i - 1], x[i + 1]), x[jnp.argmin(y)]), bend

@@ -80,3 +80,8 @@ def test_where_there_is_no_valley_the_lowest_place_is_taken():
     x = jnp.linspace(-1.0, 1.0, 9)
     assert float(_valley(x, -(x**2) - 0.1 * x)[0]) == 1.0
     assert float(_valley(x, 2.0 * x)[0]) == -1.0
+
+
+def test_where_sources_do_not_differ_theta_is_theirs():
+    x = jnp.full(9, 0.3)
+    assert float(jax.jit(_valley)(x, jnp.full(9, 2.0))[0]) == pytest.approx(0.3)
