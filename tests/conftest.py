@@ -1,5 +1,16 @@
 """Shared settings of the tests."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.expanduser("~/.cache/adarl/jax"))
+
+import jax
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs_at_once() -> Iterator[None]:
+    """Compiled programs are let go after every file: a process that holds too many of them may be aborted by the system."""
+    yield
+    jax.clear_caches()
