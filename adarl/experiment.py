@@ -136,10 +136,9 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             bar(i + 1)
         scores: Any = run.stage_json(
             f"scores_{name}",
-            lambda _, name=name, cells=cells: [
-                stages.evaluate(found.methods[name], found.policies[name, *cell], *cell, config, key_evaluate)
-                for cell in cells
-            ],
+            lambda _, name=name, cells=cells: stages.evaluate(
+                found.methods[name], {cell: found.policies[name, *cell] for cell in cells}, config, key_evaluate
+            ),
         )
         found.scores.extend({**row, "method": name} for row in scores)
     return found

@@ -242,7 +242,9 @@ def lesson_of(family: Family, seen: Episodes | Film, config: Config, model: Worl
 def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Config) -> Method:
     """A method by its name; the model is that of `estimate_model`."""
     if model is not None and name in WITH_MODEL:
-        return AdaRLPlus(lesson, model) if name == "adarl_plus" else AdaRL(lesson, model)
+        if name == "adarl_plus" and model.eye is None:
+            return AdaRLPlus(lesson, model)
+        return AdaRL(lesson, model, imagined=name == "adarl_plus")
     plain = {"oracle": Oracle, "non_t": NonT}
     if name in plain:
         return plain[name](lesson)
@@ -291,12 +293,22 @@ def target_samples(family: Family, point: Point, samples: str, config: Config, k
     return film_of(family, (point,), episodes, jr.fold_in(key, 1)) if isinstance(family.domain, Camera) else episodes
 
 
-def evaluate(method: Method, policy: Policy, target: str, samples: str, config: Config, key) -> dict[str, Any]:
-    """The score of every seed in a target, from the same starts in every method and after any number of samples."""
+def evaluate(method: Method, policies: dict[tuple[str, str], Policy], config: Config, key) -> list[dict[str, Any]]:
+    """The score of every seed by target and samples, from the same starts in every method and after any number of samples.
+
+    An oracle, to which samples are of no use, is asked once in a target.
+    """
     family = method.lesson.family
-    at = list(family.targets).index(target)
-    scores = score(method.lesson, family.targets[target], policy, method.view, config, jr.fold_in(key, at))
-    return {"target": target, "factors": dict(family.targets[target]), "samples": samples, "scores": scores.tolist()}
+    found: dict[Any, list[float]] = {}
+    rows = []
+    for (target, samples), policy in policies.items():
+        at = target if isinstance(method, Oracle) else (target, samples)
+        if at not in found:
+            here = jr.fold_in(key, list(family.targets).index(target))
+            found[at] = score(method.lesson, family.targets[target], policy, method.view, config, here).tolist()
+        factors = dict(family.targets[target])
+        rows.append({"target": target, "factors": factors, "samples": samples, "scores": found[at]})
+    return rows
 
 
 def score(lesson: Lesson, point: Point, policy: Policy, view: View, config: Config, key) -> np.ndarray:

@@ -5,7 +5,7 @@
 Writes results/images.json. Absolute rates belong to the machine; the ratio is what is claimed. Both look at every image of
 as many trials, carry a memory of the same width, draw as many images anew and as many one step ahead, and make a step of
 Adam on the sum. The torch model has what such models usually have: overlapping convolutions, four pixels wide, every second
-pixel, with as many channels; it has no masks and one transition for all dimensions, which is less work than ours.
+pixel; it has no masks and one transition for all dimensions, which is less work than ours.
 """
 
 import json
@@ -23,7 +23,6 @@ from adarl.collect import collect, random_policy
 from adarl.domains.cartpole import CartPoleImages
 from adarl.model import fit
 from adarl.model.eye import Film
-from adarl.model.patches import WIDTHS
 from adarl.model.plan import MissVAEConfig
 from adarl.model.rows import measure, pack, unscaled
 
@@ -58,7 +57,7 @@ class Convolutional(nn.Module):
 
     def __init__(self):
         super().__init__()
-        one, two = WIDTHS[0], WIDTHS[1]
+        one, two = 16, 32
         n = CONFIG.latents
         self.look = nn.Sequential(
             *(nn.Conv2d(1, one, 4, 2, 1), nn.ReLU(), nn.Conv2d(one, one, 4, 2, 1), nn.ReLU()),

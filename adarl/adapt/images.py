@@ -24,10 +24,10 @@ from adarl.model.world import WorldModel
 from adarl.policy.imagine import box
 from adarl.types import AdarlError, Theta
 
-TRIALS = 100  # that are looked at, spread evenly: the model's bias outweighs what more of them could tell
-FRAMES = 8  # of a trial that are drawn anew
+TRIALS = 64  # that are looked at, spread evenly: the model's bias outweighs what more of them could tell
+FRAMES = 4  # of a trial that are drawn anew
 ROUNDS = 3  # closer and closer
-PLACES = 9  # of one dimension, in one round
+PLACES = 7  # of one dimension, in one round
 
 
 def adapt(model: WorldModel, film: Seen) -> Estimate:

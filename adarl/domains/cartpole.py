@@ -12,7 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors
-from adarl.domains.picture import SHAPE, picture
+from adarl.domains.picture import SHAPE, grain, picture
 from adarl.types import Step
 
 TAU = 0.02
@@ -113,4 +113,4 @@ class CartPoleImages(CartPole):
     ) -> Float[Array, "height width channel"]:
         """A picture in [-1, 1], and Gaussian noise, which is not clipped."""
         clean = picture(s[0], s[2], factors["length"])[..., None]
-        return clean + jnp.sqrt(factors["noise"]) * jr.normal(key, clean.shape) if self.noisy else clean
+        return clean + jnp.sqrt(factors["noise"]) * grain(key, clean.shape) if self.noisy else clean

@@ -20,13 +20,11 @@ from adarl.model.world import WorldModel
 from adarl.policy import host as host_policy
 from adarl.policy import learn
 from adarl.policy.double_dqn import DoubleDQN
+from adarl.policy.elsewhere import Elsewhere
 from adarl.policy.imagine import Imagined
 from adarl.policy.learn import LearnState, Sources
 from adarl.policy.view import View
 from adarl.types import Compact, Episodes, Theta
-
-LOOKS = 3
-"""Images after which what is believed of a state is worth to start from."""
 
 
 class AdaRL(OneQ):
@@ -103,14 +101,14 @@ def sources_of(lesson: Lesson, model: WorldModel, *, imagined: bool) -> Sources:
     """Where the policy practises: the sources, and for AdaRL+ imagined domains."""
     family, episodes = lesson.family, lesson.episodes
     domain = None if isinstance(family.domain, Host) else family.domain
-    told = None if model.eye is None else joined(jax.vmap(model.raw)(model.theta))
-    factors = {} if domain is None else lesson.factors(family.sources, told)
+    if model.eye is not None:
+        factors = lesson.factors(family.sources, joined(jax.vmap(model.raw)(model.theta)))
+        elsewhere = Elsewhere.of(model, lesson.policy.beyond) if imagined else None
+        return Sources(domain, factors, len(family.sources), None, lesson.best, elsewhere)
+    factors = {} if domain is None else lesson.factors(family.sources)
     flat = lambda s: s.reshape(-1, s.shape[-1])  # noqa: E731
     if domain is None:  # A Gymnasium environment starts only as usual, but imagination can start wherever it was seen.
         narrow, wide = flat(episodes.s[:, :, 0]), episodes.s[:, :, :-1][episodes.valid]
-    elif model.eye is not None:  # A first image shows no velocity: imagination starts after some looks.
-        narrow = episodes.s[:, lesson.n_wide :, LOOKS][episodes.valid[:, lesson.n_wide :, LOOKS]]
-        wide = episodes.s[:, :, LOOKS:-1][episodes.valid[:, :, LOOKS:]]
     else:
         narrow, wide = flat(episodes.s[:, lesson.n_wide :, 0]), flat(episodes.s[:, : lesson.n_wide, 0])
         narrow, wide = (narrow if narrow.size else wide), (wide if wide.size else narrow)

@@ -15,6 +15,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from adarl.adapt.images import thinned
 from adarl.adapt.states import Estimate
 from adarl.domains.family import Family
 from adarl.domains.functional import Factors, Functional
@@ -32,6 +33,8 @@ from adarl.types import AdarlError, Episodes, Step, Theta, Transition
 
 Sample = Episodes | Seen
 """What a seed may see of a target."""
+ENOUGH = 400
+"""Trials of a target that are looked at, where images are seen: they have more steps than any method keeps."""
 Bar = Callable[[int], None]
 """Told how many updates are done."""
 
@@ -105,7 +108,7 @@ class Lesson:
         if isinstance(sample, Episodes):
             return sample
         assert self.seen_by is not None
-        return believe(self.seen_by, sample, jax.tree.map(lambda t: t[:1], self.seen_by.theta))
+        return believe(self.seen_by, thinned(sample, ENOUGH), jax.tree.map(lambda t: t[:1], self.seen_by.theta))
 
 
 class Trained(eqx.Module):

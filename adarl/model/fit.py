@@ -25,7 +25,7 @@ from adarl.model.observation import ObservationHead, Predictions
 from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.rows import Rows, measure, pack, unscaled
-from adarl.model.sight import Trials, draw_trials, first_impression, look, worth_to_o
+from adarl.model.sight import Trials, draw_trials, first_impression, foretold, look, worth_to_o
 from adarl.model.transition import stack_heads
 from adarl.model.world import Heads, Scale, WorldModel
 from adarl.types import Episodes, Masks, Theta, Transition
@@ -121,13 +121,14 @@ def _after_a_look(state: FitState, film: Film | Photos, key: PRNGKeyArray) -> Fi
     What moves is enlarged to about one.
     """
     eye: Any = state.parameters.eye
-    brightness, noise, moved = first_impression(film, eye.encoder.look, key)
+    brightness, noise, moved, look = first_impression(film, eye.encoder.look, key)
     log_width = jnp.log(noise + 1e-2)
     heads = lambda s: (s.parameters.eye.observation, s.parameters.eye.predictions.image)  # noqa: E731
     change = lambda h: (h.draw, h.log_width)  # noqa: E731
     new = [eqx.tree_at(change, head, (head.draw.as_bright_as(brightness), log_width)) for head in heads(state)]
     state = eqx.tree_at(heads, state, new)
-    return eqx.tree_at(lambda s: s.parameters.eye.encoder.swiftness, state, 1 / (moved + 1e-6))
+    reads = lambda s: (s.parameters.eye.encoder.look, s.parameters.eye.encoder.swiftness)  # noqa: E731
+    return eqx.tree_at(reads, state, (look, 1 / (moved + 1e-6)))
 
 
 def _rate(config: ModelConfig) -> optax.Schedule:
@@ -194,10 +195,15 @@ def advance(
         if isinstance(batch, Transition):
             return losses.Believed(batch), {}, None
         assert parameters.eye is not None and isinstance(config, MissVAEConfig)
-        return look(parameters.eye, masks, parameters.theta, batch, scale, config.frames, key, apart)
+        what = look(parameters.eye, masks, parameters.theta, batch, scale, config.frames, key, apart)
+        return what.rows, what.terms, what
 
     def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray, dearness: Array):
-        rows, of_images, _ = seen(parameters, masks, batch, key)
+        rows, of_images, what = seen(parameters, masks, batch, key)
+        if what is not None:
+            assert parameters.eye is not None and isinstance(batch, Trials)
+            known = (parameters.heads, parameters.eye, masks, parameters.theta, batch, what, scale, apart)
+            of_images = {**of_images, "foretold": foretold(*known, jr.fold_in(key, 1))}
         of_states = losses.terms(
             parameters.heads, masks, parameters.theta, scale, n_actions, rows, config.sparsity, apart, _free(config)
         )
@@ -207,12 +213,12 @@ def advance(
 
     def worth_now(parameters: Parameters, batch: Transition | Trials, key: PRNGKeyArray) -> Masks:
         every = jax.tree.map(jnp.ones_like, hard)
-        rows, _, shown = seen(parameters, every, batch, key)
+        rows, _, what = seen(parameters, every, batch, key)
         fresh = losses.worth(parameters.heads, scale, n_actions, rows, parameters.theta, p_ended)
-        if shown is None:
+        if what is None:
             return fresh
         assert parameters.eye is not None
-        to_o = worth_to_o(parameters.eye, every, parameters.theta, shown)
+        to_o = worth_to_o(parameters.eye, every, parameters.theta, what.shown)
         return Masks(**{**vars(fresh), "c_s_to_o": to_o[0], "c_theta_to_o": to_o[1]})
 
     def move(state: FitState, _):
@@ -237,8 +243,11 @@ def advance(
         if now != "binary":
             amount = jnp.asarray(config.shrink * _rate(config)(state.step))
             moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
-        if now == "open" and isinstance(config, MissVAEConfig):
-            moved = eqx.tree_at(lambda p: p.heads, moved, _straight(moved.heads, config.mixture))
+        if isinstance(config, MissVAEConfig):
+            # An edge is worth what differs between domains: what theta is on average, the functions know by themselves.
+            moved = eqx.tree_at(lambda p: p.theta, moved, jax.tree.map(lambda t: t - t.mean(0), moved.theta))
+            straight = _straight(moved.heads, config.mixture) if now == "open" else moved.heads
+            moved = eqx.tree_at(lambda p: p.heads, moved, straight)
         return FitState(moved, memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=config.chunk)

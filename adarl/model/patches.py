@@ -3,6 +3,7 @@
 The gradient of an overlapping convolution is what makes image models slow on a CPU; this one has none.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -10,62 +11,76 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Shape = tuple[int, int, int]
 """Height, width, channels."""
-FIRST, LATER = 4, 2
-"""Pixels to a side of a patch, in the first layer and in the others."""
-SMALLEST = 4
-"""Cells to the shorter side at which layers end."""
-WIDTHS = (16, 32, 64, 64)
-"""Channels after each layer inwards."""
+SIDE_IN, SIDE_OUT = 8, 4
+"""Pixels to a side of a patch, where images are looked at and where they are drawn."""
+CHANNELS = 24
+"""Of what a patch shows."""
+POWERS = ((0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0))
+"""Of row and column, in the polynomials by which features are placed."""
 RIDGES = 16
 """What a patch looks at when it is drawn."""
 SPREAD = 2.0
 """Where ridges bend at first: anywhere that believed states usually are."""
 
 
-def layers_of(image: Shape) -> list[tuple[int, Shape, Shape]]:
-    """Of every layer: pixels to a side of a patch, the shape before and the shape after."""
-    found, shape, side = [], image, FIRST
-    while min(shape[:2]) > SMALLEST and len(found) < len(WIDTHS):
-        rows, columns = -(-shape[0] // side), -(-shape[1] // side)
-        after = (rows, columns, WIDTHS[len(found)])
-        found.append((side, (rows * side, columns * side, shape[2]), after))
-        shape, side = after, LATER
-    return found
-
-
 class Inwards(eqx.Module):
-    """An image -> features: patch layers, and beside them one linear map of all pixels.
+    """An image -> features: what the channels of patch layers show, and where: their moments over the image.
 
-    The latter alone tells where a thing is: its place is a mean over pixels, which averages their noise away.
+    Where a thing is, is a mean over the place of all that shows it. So features are smooth in the place of things, and near
+    to linear in it, wherever they are; were every patch read apart, each place would have a code of its own.
     """
 
-    layers: tuple[eqx.nn.Linear, ...]
+    patch: eqx.nn.Linear
+    again: eqx.nn.Linear
     dense: eqx.nn.Linear
-    straight: eqx.nn.Linear
     image: Shape = eqx.field(static=True)
 
     def __init__(self, image: Shape, n_out: int, *, key: PRNGKeyArray):
-        plan = layers_of(image)
-        key_dense, key_straight, *keys = jr.split(key, len(plan) + 2)
+        key_patch, key_again, key_dense = jr.split(key, 3)
         self.image = image
-        sizes = [(side * side * before[2], after[2]) for side, before, after in plan]
-        self.layers = tuple(_linear(*size, k) for size, k in zip(sizes, keys, strict=True))
-        self.dense = _linear(math.prod(plan[-1][2] if plan else image), n_out, key_dense)
-        self.straight = _linear(math.prod(image), n_out, key_straight)
+        self.patch = _linear(SIDE_IN**2 * image[2], CHANNELS, key_patch)
+        self.again = _linear(CHANNELS, CHANNELS, key_again)
+        self.dense = _linear(len(POWERS) * (image[2] + CHANNELS), n_out, key_dense)
 
     def __call__(self, o: Float[Array, "*batch height width channel"]) -> Float[Array, "*batch feature"]:
         """Any number of images at once."""
-        batch = o.shape[:-3]
-        straight = _apply(self.straight, o.reshape(*batch, -1))
-        for layer, (side, before, (rows, columns, _)) in zip(self.layers, layers_of(self.image), strict=True):
-            o = _grown(o, before)
-            cells = o.reshape(*batch, rows, side, columns, side, before[2]).swapaxes(-4, -3)
-            o = jax.nn.relu(_apply(layer, cells.reshape(*batch, rows, columns, -1)))
-        return straight + _apply(self.dense, o.reshape(*batch, -1))
+        batch, channels, (rows, columns) = o.shape[:-3], self.image[2], _grid(self.image, SIDE_IN)
+        cells = _grown(o, (rows * SIDE_IN, columns * SIDE_IN, channels))
+        cells = cells.reshape(*batch, rows, SIDE_IN, columns, SIDE_IN, channels).swapaxes(-4, -3)
+        shown = jax.nn.relu(_apply(self.patch, cells.reshape(*batch, rows, columns, -1)))
+        shown = jax.nn.relu(_apply(self.again, shown))
+        return _apply(self.dense, jnp.concatenate([moments(o), moments(shown)], axis=-1))
+
+    def after_a_look(self, o: Float[Array, "*batch height width channel"]) -> "Inwards":
+        """The same with features that have no mean and unit variance over these images."""
+        x = self(o).reshape(-1, self.dense.out_features)
+        mean, deviation = x.mean(0), x.std(0) + 1e-6
+        of = lambda one: (one.dense.weight, one.dense.bias)  # noqa: E731
+        weight, bias = of(self)
+        return eqx.tree_at(of, self, (weight / deviation[:, None], (bias - mean) / deviation))
+
+
+def moments(o: Float[Array, "*batch row column channel"]) -> Float[Array, "*batch moment"]:
+    """Of every channel: its sum over the image, and where it lies, each weighed by a polynomial of unit length."""
+    rows, columns, channels = o.shape[-3:]
+    flat = o.reshape(-1, rows * columns, channels).swapaxes(-1, -2).reshape(-1, rows * columns)
+    return (flat @ _polynomials(rows, columns)).reshape(*o.shape[:-3], channels * len(POWERS))
+
+
+@functools.cache
+def _polynomials(rows: int, columns: int) -> Float[np.ndarray, "cell power"]:
+    """Of the place of a cell, orthogonal to those before them; zeros where there are too few cells for another."""
+    up, right = np.meshgrid(np.linspace(-1, 1, rows), np.linspace(-1, 1, columns), indexing="ij")
+    raw = np.stack([(up**i * right**j).ravel() for i, j in POWERS], axis=1)
+    orthogonal, triangle = np.linalg.qr(raw)
+    found = np.zeros(raw.shape, np.float32)
+    found[:, : orthogonal.shape[1]] = orthogonal * (np.abs(np.diag(triangle)) > 1e-6)
+    return found
 
 
 class Outwards(eqx.Module):
@@ -82,13 +97,13 @@ class Outwards(eqx.Module):
 
     def __init__(self, n_in: int, image: Shape, *, key: PRNGKeyArray):
         key_cells, key_bias, key_hidden, key_pixels = jr.split(key, 4)
-        rows, columns = _grid(image)
+        rows, columns = _grid(image, SIDE_OUT)
         self.image = image
         cells = _linear(n_in, rows * columns * RIDGES, key_cells)
         bias = jr.uniform(key_bias, cells.bias.shape, minval=-SPREAD, maxval=SPREAD)  # pyright: ignore
         self.cells = eqx.tree_at(lambda one: one.bias, cells, bias)
         self.hidden = _linear(RIDGES, 2 * RIDGES, key_hidden)
-        pixels = _linear(2 * RIDGES, FIRST * FIRST * image[2], key_pixels)
+        pixels = _linear(2 * RIDGES, SIDE_OUT * SIDE_OUT * image[2], key_pixels)
         self.pixels = eqx.tree_at(lambda one: one.weight, pixels, 0.3 * pixels.weight)  # at first, an even grey
 
     def as_bright_as(self, mean: Float[Array, ""]) -> "Outwards":
@@ -98,16 +113,16 @@ class Outwards(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch height width channel"]:
         """Any number of rows at once."""
-        batch, (height, width, channels), (rows, columns) = x.shape[:-1], self.image, _grid(self.image)
+        batch, (height, width, channels), (rows, columns) = x.shape[:-1], self.image, _grid(self.image, SIDE_OUT)
         h = jax.nn.relu(_apply(self.cells, x)).reshape(*batch, rows, columns, RIDGES)
         o = jnp.tanh(_apply(self.pixels, jax.nn.relu(_apply(self.hidden, h))))
-        o = o.reshape(*batch, rows, columns, FIRST, FIRST, channels).swapaxes(-4, -3)
-        return o.reshape(*batch, rows * FIRST, columns * FIRST, channels)[..., :height, :width, :]
+        o = o.reshape(*batch, rows, columns, SIDE_OUT, SIDE_OUT, channels).swapaxes(-4, -3)
+        return o.reshape(*batch, rows * SIDE_OUT, columns * SIDE_OUT, channels)[..., :height, :width, :]
 
 
-def _grid(image: Shape) -> tuple[int, int]:
+def _grid(image: Shape, side: int) -> tuple[int, int]:
     """Rows and columns of patches."""
-    return -(-image[0] // FIRST), -(-image[1] // FIRST)
+    return -(-image[0] // side), -(-image[1] // side)
 
 
 def _linear(n_in: int, n_out: int, key: PRNGKeyArray) -> eqx.nn.Linear:
@@ -118,8 +133,9 @@ def _linear(n_in: int, n_out: int, key: PRNGKeyArray) -> eqx.nn.Linear:
 
 
 def _apply(layer: eqx.nn.Linear, x: Array) -> Array:
+    """As one product of two matrices: with more axes its gradient is many times slower on a CPU."""
     assert layer.bias is not None
-    return x @ layer.weight.T + layer.bias
+    return (x.reshape(-1, x.shape[-1]) @ layer.weight.T).reshape(*x.shape[:-1], -1) + layer.bias
 
 
 def _grown(o: Array, shape: Sequence[int]) -> Array:

@@ -82,6 +82,13 @@ class WorldModel(eqx.Module):
         increments = self._increments(*encode(self.scale, self.n_actions, s_tm1, a_tm1), self.raw(theta))
         return s_tm1 + self.scale.increment_scale * mean_of(increments)
 
+    def pay(self, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], theta: Theta, ended: Bool[Array, ""]) -> Array:
+        """The mean of the reward where it is known whether the episode ended."""
+        either, _ = self.heads.reward(
+            *encode(self.scale, self.n_actions, s_tm1, a_tm1), self.raw(theta).theta_r, into_reward(self.masks)
+        )
+        return self.scale.r_mean + self.scale.r_scale * mean_of(without_rare(given(either, ended)))
+
     def _increments(self, s: Array, a: Array, theta: Theta) -> Mixture:
         """Of every dimension, in units of its scale; what is rare is left out. theta is raw."""
 
@@ -117,6 +124,26 @@ def log_p_state(
         return log_prob(head(inputs, theta_s * c_theta, apart), value)
 
     return eqx.filter_vmap(one)(heads.transition, parents, increment)
+
+
+def mean_step(
+    heads: Heads,
+    parents: Float[Array, "state parent"],
+    scale: Scale,
+    n_actions: int,
+    s_tm1: Float[Array, " state"],
+    a_tm1: Int[Array, ""],
+    theta_s: Float[Array, " theta_s"],
+    apart: float = 1.0,
+) -> Float[Array, " state"]:
+    """The mean of p(s_t | s_tm1, a_tm1; theta_s). theta is raw."""
+    s, a = encode(scale, n_actions, s_tm1, a_tm1)
+
+    def one(head, row):
+        inputs, c_theta = head_inputs(s, a, row)
+        return mean_of(head(inputs, theta_s * c_theta, apart))
+
+    return s_tm1 + scale.increment_scale * eqx.filter_vmap(one)(heads.transition, parents)
 
 
 def log_p_reward(

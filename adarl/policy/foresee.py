@@ -51,7 +51,7 @@ def foresee(
     def one(q, key_start, key_steps):
         step = lambda k, s, a: world.step(k, s, a, theta)  # noqa: E731
         start = world.reset(key_start, theta, jnp.bool_(False))
-        return episode(q, view, told, start, step, world.at_most(FORESEEN_STEPS), key_steps)
+        return episode(q, view, told, start, step, FORESEEN_STEPS, key_steps)
 
     over_starts = jax.vmap(one, in_axes=(None, 0, 0))
     keys = jr.split(key_start, FORESEEN), jr.split(key_steps, FORESEEN)

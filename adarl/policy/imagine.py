@@ -15,7 +15,6 @@ from adarl.model.world import WorldModel
 from adarl.types import Step, Theta
 
 POINTS = 4096  # thetas drawn around the sources
-REACH = 8  # steps that a model of images is followed: further on, states are imagined that nobody would believe in
 
 
 class Imagined(eqx.Module):
@@ -37,10 +36,6 @@ class Imagined(eqx.Module):
         theta = model.theta
         return cls(model, narrow, wide, around(theta.theta_s, beyond), around(theta.theta_r, beyond), beyond)
 
-    def at_most(self, steps: int) -> int:
-        """As many steps of one episode as imagination is good for."""
-        return steps if self.model.eye is None else min(steps, REACH)
-
     @property
     def outermost(self) -> Theta:
         """The thetas of the sources, stretched to where imagination ends: the hardest domains are among them."""
@@ -48,12 +43,7 @@ class Imagined(eqx.Module):
 
     def draw_theta(self, key: PRNGKeyArray) -> Theta:
         """A theta between or beyond the sources."""
-        key_s, key_r = jr.split(key)
-        return Theta(
-            _drawn(key_s, self.model.theta.theta_s, self.around_s, self.beyond),
-            _drawn(key_r, self.model.theta.theta_r, self.around_r, self.beyond),
-            self.model.theta.theta_o.mean(0),  # of no use in imagination, which sees states
-        )
+        return drawn(key, self.model.theta, self.around_s, self.around_r, self.beyond)
 
     def nearer(self, theta: Theta, share: Float[Array, ""]) -> Theta:
         """A theta at `share` of its distance from the median of the sources."""
@@ -105,8 +95,15 @@ def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "
     return jnp.asarray(middle + reach * (share * one + (1 - share) * other - middle), jnp.float32)
 
 
-def _drawn(key: PRNGKeyArray, theta: Float[Array, "domain theta"], points: Array | None, beyond: float) -> Array:
-    if points is not None:
-        return points[jr.randint(key, (), 0, points.shape[0])]
-    low, high = box(theta, beyond)
-    return jr.uniform(key, low.shape, minval=low, maxval=high)
+def drawn(key: PRNGKeyArray, sources: Theta, around_s: Array | None, around_r: Array | None, beyond: float) -> Theta:
+    """A theta of the points `around` the sources, or of the box where there are none."""
+    key_s, key_r = jr.split(key)
+
+    def one(key: PRNGKeyArray, theta: Float[Array, "domain theta"], points: Array | None) -> Array:
+        if points is not None:
+            return points[jr.randint(key, (), 0, points.shape[0])]
+        low, high = box(theta, beyond)
+        return jr.uniform(key, low.shape, minval=low, maxval=high)
+
+    theta_o = sources.theta_o.mean(0)  # of no use to a policy, which never sees it
+    return Theta(one(key_s, sources.theta_s, around_s), one(key_r, sources.theta_r, around_r), theta_o)

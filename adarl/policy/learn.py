@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from adarl.domains.functional import Factors, Functional
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
+from adarl.policy.elsewhere import Elsewhere
 from adarl.policy.foresee import episode
 from adarl.policy.imagine import Imagined
 from adarl.policy.replay import Experience
@@ -87,6 +88,8 @@ class Sources(eqx.Module):
     """For AdaRL+."""
     best: Float[Array, ""]
     """The largest reward in the recordings."""
+    elsewhere: Elsewhere | None = None
+    """For AdaRL+ where images are seen."""
 
 
 class Worlds(eqx.Module):
@@ -133,7 +136,7 @@ def start(
     domains = assign(sources, config)
     real = None if sources.domain is None else _begin(sources, domains, key_real)
     imagined = None if sources.imagined is None else _dream(sources.imagined, key_imagined, len(domains))
-    block = len(domains) * (1 if imagined is None else 2)
+    block = len(domains) * (1 if imagined is None and sources.elsewhere is None else 2)
     ring = replay.empty(config.capacity // block * block, view.size)
     n_evaluations = config.learner.updates // config.evaluate_every
     evaluated = jax.tree.map(lambda x: jnp.repeat(x[None], n_evaluations, axis=0), learner.q)
@@ -187,10 +190,16 @@ def practise(
         a = double_dqn.act(key_act, state.learner.q, view(s, theta), eps)
         answer = domain.step(key_step, s, a, factors)
         start = domain.reset(key_reset, factors, jr.bernoulli(key_wide, config.wide))
-        return _settle(s, a, answer, age, start, theta, sources, view, config, config.horizon)
+        settled = _settle(s, a, answer, age, start, theta, sources, view, config)
+        if sources.elsewhere is None:
+            return *settled, None
+        there = sources.elsewhere.draw_theta(jr.fold_in(key_step, 1))
+        moved = sources.elsewhere.step(s, a, answer, theta, there)
+        return *settled, experienced(view, s, a, moved, there, sources.best, config)
 
     keys = jr.split(key_real, real.age.shape[0])
-    new, s, age = jax.vmap(one)(keys, real.s, real.age, here(state.learner.told), here(sources.factors))
+    new, s, age, other = jax.vmap(one)(keys, real.s, real.age, here(state.learner.told), here(sources.factors))
+    new = new if other is None else jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, other)
     state = eqx.tree_at(lambda s: s.real, state, Worlds(s, age, None))
     return rehearse(state, new, step, sources, algorithm, view, config, key_rehearse)
 
@@ -226,8 +235,7 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
         a = double_dqn.act(key_act, q, view(s, theta), eps)
         answer = world.step(key_step, s, a, theta)
         start = world.reset(key_reset, theta, jr.bernoulli(key_wide, config.wide))
-        horizon = world.at_most(config.horizon)
-        experience, s, age = _settle(s, a, answer, age, start, theta, sources, view, config, horizon)
+        experience, s, age = _settle(s, a, answer, age, start, theta, sources, view, config)
         # Where some domains end at once and others never, most steps would be spent in the latter: then thetas change by the
         # step, and states reached in an easy domain are met in a hard one.
         moves_on = jr.bernoulli(key_move, config.wander) if config.wander else age == 0
@@ -238,10 +246,10 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
     return jax.vmap(one)(keys, imagined.s, imagined.age, imagined.theta)
 
 
-def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig, horizon: int):
+def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig):
     """What one step leaves behind: the experience, and the state and age of a world that goes on or starts anew."""
     experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
-    over = answer.ended | (age + 1 >= horizon)
+    over = answer.ended | (age + 1 >= config.horizon)
     pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
     return experience, pick(start, answer.s), pick(0, age + 1)
 
@@ -284,7 +292,7 @@ def score_in_dreams(q: Any, sources: Sources, view: View, config: PolicyConfig, 
     """Mean return of the greedy policy in the outermost imagined domains, half of the starts wide."""
     world = sources.imagined
     assert world is not None
-    outermost, n_steps = world.outermost, world.at_most(config.evaluate_steps)
+    outermost, n_steps = world.outermost, config.evaluate_steps
     copies = max(2, -(-DREAMS // outermost.theta_s.shape[0]))
 
     def one(key, theta, wide):

@@ -1,9 +1,11 @@
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
-from adarl.domains.picture import GROUND, HEIGHT, PIXELS_PER_METRE, WIDTH, picture
+from adarl.domains.picture import GROUND, HEIGHT, PIXELS_PER_METRE, WIDTH, grain, picture
 
 
 def seen(x: float, angle: float, length: float = 0.5) -> np.ndarray:
@@ -52,3 +54,14 @@ def test_outside_the_picture_nothing_is_seen_and_a_short_pole_is_short():
 def test_gradients_are_finite():
     slope = jax.jacfwd(lambda s: picture(s[0], s[1], jnp.float32(0.5)))(jnp.zeros(2))
     assert bool(jnp.isfinite(slope).all())
+
+
+def test_grain_is_gaussian_and_pixels_frames_and_keys_are_independent():
+    x = np.asarray(jax.vmap(lambda key: grain(key, (32, 64)))(jr.split(jr.key(0), 300)))
+    n = x.size
+    assert abs(x.mean()) < 4 / np.sqrt(n) and x.var() == pytest.approx(1.0, abs=6 / np.sqrt(n))
+    assert kstest(x.ravel()[::7], "norm").pvalue > 0.001
+    for one, other in ((x[:, :, 1:], x[:, :, :-1]), (x[:, 1:], x[:, :-1]), (x[1:], x[:-1])):
+        assert abs((one * other).mean()) < 4.5 / np.sqrt(one.size)
+    frames = np.corrcoef(x.reshape(300, -1)) - np.eye(300)
+    assert np.abs(frames).max() < 6 / np.sqrt(32 * 64)

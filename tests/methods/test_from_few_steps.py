@@ -89,7 +89,7 @@ def _view(method: PSM, place: float, paint: float) -> Array:
 def test_psm_acts_in_a_paint_never_seen():
     method, trained = similar()
     policy = stages.adapt(PAINTED, method, trained, "new", "30steps", LONGER, jr.key(4), jr.key(3))
-    scores = stages.evaluate(method, policy, "new", "30steps", LONGER, jr.key(5))["scores"]
+    scores = stages.evaluate(method, {("new", "30steps"): policy}, LONGER, jr.key(5))[0]["scores"]
     assert min(scores) > 14.0  # of 20 steps: a walk of such steps is near the middle nearly always, once it is there
     like = method.trained_like(2)
     shapes = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]  # noqa: E731

@@ -123,7 +123,7 @@ def played(name: str) -> tuple[Any, Any, dict[str, tuple[Policy, np.ndarray]]]:
     found = {}
     for target in FAMILY.targets:
         policy = stages.adapt(FAMILY, method, trained, target, "30steps", CONFIG, jr.key(4), jr.key(3))
-        row = stages.evaluate(method, policy, target, "30steps", CONFIG, jr.key(5))
+        (row,) = stages.evaluate(method, {(target, "30steps"): policy}, CONFIG, jr.key(5))
         found[target] = policy, np.asarray(row["scores"])
     return method, trained, found
 
@@ -147,7 +147,8 @@ def test_pooling_the_sources_solves_one_target_at_most():
     """Where a lever pays in half of the domains, knowing nothing costs half of what there is."""
     method, trained, _ = played("non_t")
     blind = Policy(chosen(trained), certain(nothing_told(2)), nothing_told(2))
-    scores = [stages.evaluate(method, blind, t, "0", CONFIG, jr.key(5))["scores"] for t in FAMILY.targets]
+    rows = stages.evaluate(method, {(t, "0"): blind for t in FAMILY.targets}, CONFIG, jr.key(5))
+    scores = [row["scores"] for row in rows]
     assert (np.mean(scores, axis=0) < 0.75 * CEILING).all()
     assert isinstance(method, NonT) and trained.curve.shape == (2, 3) and method.curve(trained).shape == (2, 2)
 

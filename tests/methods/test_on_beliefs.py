@@ -30,7 +30,7 @@ def test_methods_without_theta_act_on_what_an_eye_without_theta_believes(name: s
     shapes = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]  # noqa: E731
     assert shapes(policy) == shapes(method.policy_like(2)) and shapes(trained) == shapes(method.trained_like(2))
     assert (policy.seen_as is None) == (name != "oracle")
-    assert min(stages.evaluate(method, policy, "out", "3", config, jr.key(4))["scores"]) >= 1
+    assert min(stages.evaluate(method, {("out", "3"): policy}, config, jr.key(4))[0]["scores"]) >= 1
 
 
 def test_what_one_method_found_of_a_target_another_need_not_find_again(monkeypatch: pytest.MonkeyPatch):

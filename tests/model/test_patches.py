@@ -5,19 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.model.patches import RIDGES, WIDTHS, Inwards, Outwards, layers_of
-
-
-@pytest.mark.parametrize(
-    ("image", "after"),
-    [
-        ((32, 64, 1), [(8, 16, 16), (4, 8, 32)]),
-        ((84, 84, 3), [(21, 21, 16), (11, 11, 32), (6, 6, 64), (3, 3, 64)]),
-        ((4, 6, 1), []),
-    ],
-)
-def test_layers_end_where_few_cells_are_left(image, after):
-    assert [shape for _, _, shape in layers_of(image)] == after
+from adarl.model.patches import CHANNELS, POWERS, RIDGES, Inwards, Outwards, moments
 
 
 @pytest.mark.parametrize("image", [(32, 64, 1), (21, 30, 3), (4, 4, 2)])
@@ -34,15 +22,32 @@ def test_shapes_in_and_out_and_a_batch_is_as_one_by_one(image):
 
 
 def test_a_patch_is_what_it_covers():
-    """One pixel moves only the cell in which it lies, by the weights of its place, and the linear map beside."""
-    inwards = Inwards((8, 8, 1), 3, key=jr.key(0))
-    n_cells = 2 * 2 * WIDTHS[0]
-    straight = jnp.zeros((3, 64)).at[:, 5 * 8 + 2].set(7.0)
-    inwards = eqx.tree_at(lambda i: (i.dense.weight, i.straight.weight), inwards, (jnp.full((3, n_cells), 0.01), straight))
-    first = inwards.layers[0]
-    o = jnp.zeros((8, 8, 1)).at[5, 2, 0].set(1.0)
-    expected = jax.nn.relu(first.weight[:, 1 * 4 + 2]).sum() / 100  # row 1 and column 2 of its patch
-    np.testing.assert_allclose(inwards(o), jnp.full(3, expected + 7.0), rtol=1e-5)
+    """One pixel moves only the cell in which it lies, by the weights of its place, and the moments of the pixels."""
+    inwards = Inwards((16, 16, 1), 3, key=jr.key(0))
+    n = len(POWERS)
+    weight = jnp.zeros((3, n * (1 + CHANNELS))).at[:, 0].set(0.5).at[:, n::n].set(0.01)  # sums of pixels and of channels
+    inwards = eqx.tree_at(lambda i: (i.dense.weight, i.again.weight), inwards, (weight, jnp.eye(CHANNELS)))
+    o = jnp.zeros((16, 16, 1)).at[10, 13, 0].set(1.0)
+    of_cells = jax.nn.relu(inwards.patch.weight[:, 2 * 8 + 5]).sum() / 100 / 2  # row 2, column 5 of its patch; four cells
+    np.testing.assert_allclose(jnp.abs(inwards(o)), jnp.full(3, of_cells + 0.5 / 16), rtol=1e-4)
+
+
+def test_moments_tell_where_a_thing_is():
+    """The first is its size, the second goes with its column and the third with its row, as lines."""
+    at = lambda row, column: moments(jnp.zeros((9, 17, 1)).at[row, column, 0].set(1.0))  # noqa: E731
+    size, right, down = (np.array([[float(at(i, j)[m]) for j in range(17)] for i in range(9)]) for m in range(3))
+    np.testing.assert_allclose(np.abs(size), 1 / np.sqrt(9 * 17), rtol=1e-5)
+    np.testing.assert_allclose(np.diff(right, 2, axis=1), 0.0, atol=1e-6)
+    np.testing.assert_allclose(np.diff(right, axis=0), 0.0, atol=1e-6)
+    assert np.abs(np.diff(right, axis=1)).min() > 0.01 and np.abs(np.diff(down, axis=0)).min() > 0.01
+    np.testing.assert_allclose(np.diff(down, axis=1), 0.0, atol=1e-6)
+
+
+def test_features_start_in_units_of_their_own():
+    o = 3.0 + jr.normal(jr.key(1), (50, 8, 8, 1))
+    features = Inwards((8, 8, 1), 5, key=jr.key(0)).after_a_look(o)(o)
+    np.testing.assert_allclose(features.mean(0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(features.std(0), 1.0, rtol=1e-4)
 
 
 def test_outwards_puts_patches_where_inwards_takes_them():

@@ -16,7 +16,8 @@ from adarl.model.fit import fit, start
 from adarl.model.observation import SHARPEST, ObservationHead
 from adarl.model.plan import MissVAEConfig
 from adarl.model.rows import measure, pack, unscaled
-from adarl.model.sight import Shown, draw_trials, look, observed, some_frames, worth_to_o
+from adarl.model.sight import Shown, draw_trials, foretold, look, observed, some_frames, worth_to_o
+from adarl.model.world import mean_step
 from adarl.types import Theta
 
 CAMERA = Dot()
@@ -105,6 +106,25 @@ def test_some_frames_stand_for_all():
     assert (np.ptp([np.asarray(shown.weight)[:, 1] for shown in many]) == 0) and many[0].weight[0, 1, 0] == 2.0
 
 
+def test_images_are_foretold_by_one_step_after_the_other():
+    """Trials that are shorter than what is looked ahead are foretold from their first state to their last image."""
+    assert EYE is not None
+    trials = DRAW(film(), 2, jr.key(3))
+    scale = unscaled(3, measure(pack(film().episodes)))
+    seen = LOOK(EYE, EVERY, THETA, trials, scale, 4, jr.key(4))
+    heads = STATE.parameters.heads
+    found = eqx.filter_jit(foretold)(heads, EYE, EVERY, THETA, trials, seen, scale, 1.0, jr.key(5))
+    step = eqx.filter_jit(lambda s, a, t: mean_step(heads, gates.into_states(EVERY), scale, 2, s, a, t))
+    last = np.array(seen.s[:, :, 0])
+    for k, i in np.ndindex(2, 2):
+        for t in range(5):
+            last[k, i] = step(last[k, i], trials.a[k, i, t], THETA.theta_s[k])
+    there = trials.valid[:, :, -1:].astype(jnp.float32) * trials.valid.sum() / trials.valid[:, :, -1].sum()
+    state = jnp.asarray(last)[:, :, None]
+    by_hand = -OBSERVED(EYE, EVERY, THETA, Shown(trials.o[:, :, -1:], state, state, there, there)) / trials.valid.sum()
+    np.testing.assert_allclose(found, by_hand, rtol=1e-4)
+
+
 def test_masks_hide_states_and_theta_from_the_observation():
     assert EYE is not None
     s = jr.normal(jr.key(5), (2, 2, 6, 3))
@@ -146,4 +166,5 @@ def test_a_fit_tells_noise_from_less_of_it():
     assert all(seen[1][name] < seen[0][name] for name in ("observation", "prediction"))
     width = model.eye.observation.width(model.raw(model.theta).theta_o)
     assert 0.25 < width[0] < 0.7 < 0.9 < width[1] < 1.3  # 0.32 and 1, as far as the picture is known by now
+    np.testing.assert_allclose(model.theta_mean.theta_o, 0.0, atol=1e-5)  # what is the same everywhere is no change
     assert all(set(np.unique(mask)) <= {0.0, 1.0} for mask in jax.tree.leaves(model.masks))

@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.policy.imagine import REACH, Imagined, around, box
+from adarl.policy.imagine import Imagined, around, box
 from adarl.types import Step, Theta
 
 THETA = Theta(jnp.array([[-1.0, 0.0], [0.0, 5.0], [3.0, 6.0]]), jnp.array([[1.0], [1.0], [1.0]]))
@@ -17,7 +17,6 @@ class Model(eqx.Module):
     """A world model in which theta_s pushes the state and theta_r is the reward."""
 
     theta: Theta = THETA
-    eye: str | None = eqx.field(static=True, default=None)
 
     def draw(self, key, s_tm1, a_tm1, theta: Theta) -> Step:
         return Step(s_tm1 + theta.theta_s, theta.theta_r[0], a_tm1 == 1)
@@ -110,9 +109,3 @@ def test_a_step_is_the_models():
     step = WORLD.step(jr.key(0), NARROW[1], jnp.int32(1), Theta(jnp.array([1.0, -1.0]), jnp.array([0.5])))
     np.testing.assert_allclose(step.s, [1.1, -0.9], rtol=1e-6)
     assert step.r == 0.5 and step.ended
-
-
-def test_believed_states_are_not_followed_far():
-    assert WORLD.at_most(500) == 500
-    blurred = Imagined.of(Model(eye="a stand-in"), NARROW, WIDE, beyond=0.5)  # type: ignore[arg-type]
-    assert blurred.at_most(500) == REACH and blurred.at_most(3) == 3

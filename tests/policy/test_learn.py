@@ -86,12 +86,12 @@ TWO_STEPS = Probe([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [[1, 1]] * 3, [GOES_ON, 
 DOORS = Probe([[0.0, 0.0], [0.0, 1.0], [0.25, 0.25]], [[2, 1]] * 3, [GOES_ON, ENDS, ENDS])
 
 
-def sources(*probes: Probe, imagined: Any = None) -> Sources:
+def sources(*probes: Probe, imagined: Any = None, elsewhere: Any = None) -> Sources:
     """Two domains."""
     first, second = probes if len(probes) == 2 else probes * 2
     factors = {name: jnp.stack([jnp.asarray(getattr(p, name)) for p in (first, second)]) for name in Probe._fields}
     domain: Functional = Table()
-    return Sources(domain, factors, 2, imagined, jnp.float32(1.0))
+    return Sources(domain, factors, 2, imagined, jnp.float32(1.0), elsewhere)
 
 
 def told(first: float = -1.0, second: float = 1.0) -> DoubleDQN:
@@ -165,9 +165,6 @@ class Dream(eqx.Module):
     def outermost(self) -> Theta:
         return Theta(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1)))
 
-    def at_most(self, steps: int) -> int:
-        return steps
-
     def draw_theta(self, key) -> Theta:
         return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
 
@@ -190,6 +187,26 @@ def test_imagination_teaches_thetas_that_reality_never_showed():
     assert last.ring.r_t.shape == (2, 4000 // 32 * 32)  # real and imagined steps side by side
     assert last.imagined is not None and last.real is not None
     assert (last.imagined.theta.theta_s > 0).any() and (last.learner.told.theta_s == -1).all()
+
+
+class Mirrored(eqx.Module):
+    """Elsewhere the other action would have been paid: where theta_s is above zero."""
+
+    def draw_theta(self, key) -> Theta:
+        return Theta(jr.uniform(key, (1,), minval=-1.0), jnp.zeros(1))
+
+    def step(self, s_tm1, a_tm1, here: Step, theta: Theta, there: Theta) -> Step:
+        return here._replace(r=jnp.where(there.theta_s[0] < 0, here.r, 1.0 - here.r))
+
+
+def test_steps_as_they_would_have_been_elsewhere_teach_thetas_that_reality_never_showed():
+    got = train(sources(BANDIT, elsewhere=Mirrored()), algorithm=told(-1.0, -1.0))
+    np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.15)
+    np.testing.assert_allclose(values(got.chosen, 0, 0.8), [[1, 0]] * 2, atol=0.15)
+    last, _ = got.states[-1]
+    assert last.ring.r_t.shape == (2, 4000 // 32 * 32) and last.imagined is None
+    there = np.asarray(last.ring.x_t[..., -1]).reshape(2, -1, 2, 16)  # blocks of steps as they were, and elsewhere
+    assert (there[:, :, 0] == -1).all() and (there[:, :, 1] > 0).any()
 
 
 @pytest.mark.parametrize(("wander", "expected"), [(0.0, 1.0), (0.02, 0.02)])
