@@ -55,7 +55,7 @@ class ObservationHead(eqx.Module):
         width = self.width(theta_o)[..., None, None, None]
         z = (o - self.draw(inputs)) / width
         scales = [z]
-        for _ in range(COARSER):
+        while len(scales) <= COARSER and min(scales[-1].shape[-3:-1]) > 1:
             scales.append(_blurred(scales[-1]))
         n_pixels, n_errors = math.prod(z.shape[-3:]), sum(math.prod(x.shape[-3:]) for x in scales)
         # Errors without order are as dear as they would be pixel by pixel: the width stays that of a pixel's noise.

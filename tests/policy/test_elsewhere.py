@@ -35,7 +35,7 @@ def at(theta_s: float, theta_r: float) -> Theta:
 def test_a_step_keeps_what_nobody_foresaw_and_moves_by_the_difference_of_theta():
     s_tm1 = jnp.array([2.0, 5.0, 0.4, 0.6])  # two states and a memory of two numbers
     here = Step(jnp.array([100.0, 200.0, 0.7, 0.8]), jnp.float32(50.0), jnp.bool_(False))
-    there = jax.jit(ELSEWHERE.step)(s_tm1, jnp.int32(1), here, at(1.0, 1.0), at(1.5, 4.0))
+    there = eqx.filter_jit(ELSEWHERE.step)(s_tm1, jnp.int32(1), here, at(1.0, 1.0), at(1.5, 4.0))
     np.testing.assert_allclose(there.s, [100.0, 202.0, 0.7, 0.8], rtol=1e-6)  # 2 * (1.5 - 1) * 2
     assert there.r == 53.0 and not there.ended
     ended = here._replace(ended=jnp.bool_(True))
