@@ -19,7 +19,7 @@ import jax.random as jr
 import numpy as np
 from scipy.stats import spearmanr
 
-from adarl import experiment, stages
+from adarl import exhibits, experiment, stages
 from adarl.collect import CollectConfig
 from adarl.config import Config, Method, resolve
 from adarl.domains.family import Family, family, unknown
@@ -190,7 +190,7 @@ def _summary(chosen: Family, job: Job, found: experiment.Compared) -> Any:
     extra: dict[str, Any] = {"score_name": chosen.score, "score_cap": job.config.steps, "animations": []}
     scores, known = [row for row in found.scores if row["method"] == "adarl_plus"], found.known("adarl_plus")
     if isinstance(chosen.domain, Camera):
-        extra["insight"] = stages.insight_of(chosen, method.model, known, job.config, jr.key(job.config.seed))
+        extra["insight"] = exhibits.insight_of(chosen, method.model, known, job.config, jr.key(job.config.seed))
     return summarise(method.lesson.family, method.model, method.minimal, known, {}, scores, **extra)
 
 

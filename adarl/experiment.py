@@ -14,7 +14,7 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from adarl import stages
+from adarl import exhibits, stages
 from adarl.adapt.states import Estimate
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
@@ -172,11 +172,11 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
         oracle = _oracle(found) if "oracle" in found.methods else None
         key_watch = jr.split(jr.key(config.seed), 5)[4]
         animations: Any = run.stage_json(
-            "animations", lambda _: stages.animate(family, agent, known, config, key_watch, oracle)
+            "animations", lambda _: exhibits.animate(family, agent, known, config, key_watch, oracle)
         )
-        promise: Any = run.stage_json("promise", lambda _: stages.promise(family, agent, method.lesson, config, key_watch))
+        promise: Any = run.stage_json("promise", lambda _: exhibits.promise(family, agent, method.lesson, config, key_watch))
         insight: Any = run.stage_json(
-            "insight", lambda _: stages.insight_of(family, method.model, known, config, jr.fold_in(key_watch, 1))
+            "insight", lambda _: exhibits.insight_of(family, method.model, known, config, jr.fold_in(key_watch, 1))
         )
         seconds = {name: run.manifest(name)["seconds"] for name in run.finished if name != "summary"}
         summary = summarise(

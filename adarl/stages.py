@@ -4,7 +4,7 @@ In: a family, the results of earlier stages, the configuration, a key. Out: arra
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,15 +13,12 @@ import jax.random as jr
 import numpy as np
 
 from adarl.adapt.states import Estimate, first_steps
-from adarl.agent import Agent
 from adarl.collect import collect, random_policy
 from adarl.config import WITH_MODEL, Config, n_samples
-from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family, Point
 from adarl.domains.functional import Camera
 from adarl.domains.host import Host
-from adarl.evaluate import bound, insight
-from adarl.evaluate.returns import returns_over_seeds, trajectory
+from adarl.evaluate.returns import returns_over_seeds
 from adarl.locate import changes, structure
 from adarl.locate.changes import Changes
 from adarl.locate.structure import Structure
@@ -37,15 +34,13 @@ from adarl.methods.pearl import PEARL
 from adarl.methods.pnn import PNN
 from adarl.methods.psm import PSM
 from adarl.model import fit
-from adarl.model.encoder import joined
 from adarl.model.eye import Film
 from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.sight import believe
 from adarl.model.world import WorldModel
-from adarl.network import Network
 from adarl.policy import host as host_policy
-from adarl.policy.perceived import THETA, Perceived
+from adarl.policy.perceived import Perceived
 from adarl.policy.view import View
 from adarl.progress import Progress
 from adarl.types import AdarlError, Episodes
@@ -327,86 +322,6 @@ def score(lesson: Lesson, point: Point, policy: Policy, view: View, config: Conf
         kinds = {"copies": config.episodes, "steps": config.steps, "seed": seed + i}
         rows.append(host_policy.returns(domain, (point,), one(i, q), view, told, **kinds).mean())
     return np.asarray(rows)
-
-
-CLIP = 300
-"""Steps of an episode that are kept to be watched."""
-
-
-def animate(
-    family: Family,
-    agent: Agent,
-    known: dict[str, Estimate],
-    config: Config,
-    key,
-    oracle: Mapping[str, tuple[Network, View]] | None = None,
-) -> list[dict[str, Any]]:
-    """Episodes to watch: in every target from one start, told the theta that was estimated and the mean one of the sources.
-
-    The estimate is the first seed's, from the fewest samples. `oracle` has for a target a policy trained there, which needs
-    no theta. Only CartPole can be drawn.
-    """
-    domain = family.domain
-    if isinstance(domain, Host) or domain.state_names[:4] != CartPole().state_names:
-        return []
-    domain = Perceived.by(agent.model, domain) if isinstance(domain, Camera) else domain
-    number, single = zip(*map(n_samples, config.samples), strict=True)
-    sizes = [n * (1 if one else config.collect.steps) for n, one in zip(number, single, strict=True)]
-    samples = config.samples[int(np.argmin(sizes))]
-    mean = jax.tree.map(lambda x: x.mean(0), agent.model.theta)
-    found = []
-    for t, (target, point) in enumerate(family.targets.items()):
-        theta = jax.tree.map(lambda x: x[0], known[f"{target}/{samples}"].theta)
-        q, told = agent.suited(theta)
-        actors = {"adapted": (q, agent.view, told), "not adapted": (q, agent.view, mean)}
-        if oracle is not None:
-            actors["oracle"] = (*oracle[target], jax.tree.map(jnp.zeros_like, mean))
-        factors = {name: value[0] for name, value in family.stack((point,)).items()}
-        agents = []
-        for name, (q, view, told) in actors.items():
-            if isinstance(domain, Perceived):
-                factors[THETA] = joined(agent.model.raw(mean if name == "not adapted" else theta))
-            s, over = trajectory(domain, factors, q, view, told, jr.fold_in(key, t), steps=config.steps)
-            s = domain.hidden(s) if isinstance(domain, Perceived) else s
-            ended_at = int(np.argmax(over)) + 1 if bool(over.any()) else None
-            shown = np.asarray(s)[: min(CLIP, ended_at or CLIP) + 1, :4]
-            agents.append({"name": name, "states": shown.astype(float).round(4).tolist(), "ended_at": ended_at})
-        found.append({"target": target, "samples": samples, "steps": config.steps, "agents": agents})
-    return found
-
-
-AHEAD = 45
-"""Steps of the trials that a model of images is judged by."""
-
-
-def insight_of(family: Family, model: WorldModel, known: dict[str, Estimate], config: Config, key) -> dict[str, Any]:
-    """What a model of images knows of states that nobody saw, by recordings kept aside; pictures of a target."""
-    if not isinstance(family.domain, Camera):
-        return {}
-    key_sources, key_target, key_film = jr.split(key, 3)
-    plan = dataclasses.replace(config.collect, trials=max(20, config.collect.trials // 10), steps=AHEAD)
-    aside, quiet = dataclasses.replace(config, collect=plan), Progress(quiet=True)
-    film = film_of(family, family.sources, record(family, family.sources, aside, key_sources, quiet), key_film)
-    found = insight.judged(model, film, model.theta, family.domain.state_names, np.random.default_rng(config.seed))
-    for name, estimate in known.items():
-        target = name.rpartition("/")[0]
-        point = family.targets[target]
-        there = film_of(family, (point,), record(family, (point,), aside, key_target, quiet), key_film)
-        theta = jax.tree.map(lambda t: jnp.median(t, axis=0), estimate.theta)
-        return {**found, "pictures": {"target": target, **insight.pictures(model, there, theta)}}
-    return found
-
-
-def promise(family: Family, agent: Agent, lesson: Lesson, config: Config, key) -> str:
-    """Theorem 2 for the agent in its sources, in words; or why it says nothing of them."""
-    if isinstance(family.domain, Host | Camera):
-        return ""
-    about = {"best": float(lesson.best), "discount": config.policy.learner.discount, "episodes": 100}
-    try:
-        factors = family.stack(family.sources)
-        return bound.words(bound.of_agent(agent, family.domain, factors, agent.model.theta, key, **about))
-    except AdarlError as error:
-        return f"Theorem 2 does not apply: {error}"
 
 
 def episodes_like(family: Family, config: Config, rounds: int = 1) -> Episodes:

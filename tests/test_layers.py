@@ -26,6 +26,7 @@ PATH = (
     "config",
     "run",
     "stages",
+    "exhibits",
     "experiment",
     "bench",
     "cli",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adarl
-from adarl import Agent, Config, stages
+from adarl import Agent, Config, exhibits, stages
 from adarl.adapt.states import Estimate
 from adarl.agent import model_like
 from adarl.domains.cartpole import CartPole
@@ -90,7 +90,7 @@ def known(family: Family) -> dict[str, Estimate]:
 def test_agents_start_alike_and_are_told_different_thetas(agent: Agent):
     family = adarl.family("cartpole-gravity")
     oracle = {target: (linear(BALANCE), View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (), ())) for target in family.targets}
-    found = stages.animate(family, agent, known(family), CONFIG, jr.key(0), oracle)
+    found = exhibits.animate(family, agent, known(family), CONFIG, jr.key(0), oracle)
     assert [(entry["target"], entry["samples"], entry["steps"]) for entry in found] == [
         ("in", "50steps", 500),
         ("out", "50steps", 500),
@@ -98,7 +98,7 @@ def test_agents_start_alike_and_are_told_different_thetas(agent: Agent):
     adapted, other, trained = found[0]["agents"]
     assert [adapted["name"], other["name"], trained["name"]] == ["adapted", "not adapted", "oracle"]
     assert adapted["states"][0] == other["states"][0] == trained["states"][0]
-    assert adapted["ended_at"] is None and len(adapted["states"]) == stages.CLIP + 1
+    assert adapted["ended_at"] is None and len(adapted["states"]) == exhibits.CLIP + 1
     assert trained["states"] == adapted["states"]  # it balances by the same gains
     assert 5 < other["ended_at"] < 20 and len(other["states"]) == other["ended_at"] + 1
     assert abs(other["states"][-1][2]) > CartPole().angle_limit >= abs(other["states"][-2][2])
@@ -107,7 +107,7 @@ def test_agents_start_alike_and_are_told_different_thetas(agent: Agent):
 
 def test_without_an_oracle_two_agents_are_left_and_the_same_key_repeats_them(agent: Agent):
     family = adarl.family("cartpole-gravity")
-    run = lambda seed: stages.animate(family, agent, known(family), CONFIG, jr.key(seed))  # noqa: E731
+    run = lambda seed: exhibits.animate(family, agent, known(family), CONFIG, jr.key(seed))  # noqa: E731
     assert [len(entry["agents"]) for entry in run(0)] == [2, 2]
     assert run(0) == run(0) and run(0) != run(1)
 
@@ -115,4 +115,4 @@ def test_without_an_oracle_two_agents_are_left_and_the_same_key_repeats_them(age
 def test_what_is_no_cartpole_is_not_watched(agent: Agent):
     make = lambda gravity: gym.make("adarl/CartPole-v0", gravity=gravity)  # noqa: E731 (observed as o_0 to o_3)
     own = Family.from_gymnasium(make, "gravity", sources=[5.0, 40.0], targets={"in": 20.0})
-    assert stages.animate(own, agent, known(own), CONFIG, jr.key(0)) == []
+    assert exhibits.animate(own, agent, known(own), CONFIG, jr.key(0)) == []

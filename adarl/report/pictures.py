@@ -35,15 +35,21 @@ def said(summary: Summary) -> list[str]:
     found: dict[str, Any] = summary.get("insight") or {}
     lines = []
     if explained := found.get("explained"):
-        parts = [f"{name} {share:.3f}" for name, share in explained.items()]
         lines.append(
-            f"A line through what is believed explains of the hidden state, as R² on recordings kept aside: {listed(parts)}."
+            "A line through what is believed explains of the hidden state, as R² on recordings kept aside:"
+            f" {listed(_shares(explained))}."
         )
+    if anywhere := found.get("anywhere"):
+        lines.append(f"Where recordings start anywhere reachable, it explains {listed(_shares(anywhere))}.")
     if ahead := found.get("ahead"):
         steps = max(ahead, key=int)
         parts = [f"{name} {error:.3f}" for name, error in ahead[steps].items()]
         lines.append(f"Foretold {steps} steps without another look, it errs in the median by: {listed(parts)}.")
     return lines
+
+
+def _shares(explained: dict[str, float]) -> list[str]:
+    return [f"{name} {share:.3f}" for name, share in explained.items()]
 
 
 def address(o: np.ndarray) -> str:

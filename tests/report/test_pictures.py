@@ -15,7 +15,12 @@ SHOWN = {
     "steps": [0, 5],
     **{name: np.arange(2 * 4 * 6).reshape(2, 4, 6, 1).tolist() for name in ("seen", "believed", "foretold")},
 }
-INSIGHT = {"explained": {"x": 0.991, "angle": 0.5}, "ahead": {"1": {"x": 0.01}, "20": {"x": 0.25}}, "pictures": SHOWN}
+INSIGHT = {
+    "explained": {"x": 0.991, "angle": 0.5},
+    "anywhere": {"x": 0.8},
+    "ahead": {"1": {"x": 0.01}, "20": {"x": 0.25}},
+    "pictures": SHOWN,
+}
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -31,7 +36,7 @@ def test_strips_show_the_same_moments_and_words_the_last_horizon():
     strips = pictures.strips(summary)
     assert [len(strip.pictures) for strip in strips] == [2, 2, 2]
     said = pictures.said(summary)
-    assert "x 0.991 and angle 0.500" in said[0] and "20 steps" in said[1] and "x 0.250" in said[1]
+    assert "x 0.991 and angle 0.500" in said[0] and "x 0.800" in said[1] and "20 steps" in said[2] and "x 0.250" in said[2]
     text = page.render(summary)
     assert text.count('<img src="data:image/png') == 6 and "What it sees" in text and "+5" in text
 
