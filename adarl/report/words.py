@@ -14,6 +14,9 @@ METHODS = {
     "non_t": "Non-t",
     "cavia": "CAVIA",
     "pearl": "PEARL",
+    "pnn": "PNN",
+    "psm": "PSM",
+    "mql": "MQL",
     "oracle": "Oracle",
 }
 TRAJECTORY = 40
