@@ -38,16 +38,24 @@ def film(noise: float, trials: int = 3) -> Film:
 
 
 def model():
-    """Pixels have the width SHARPEST + exp(-1 + theta_o) around nothing."""
+    """Pixels have the width SHARPEST + exp(-1 + theta_o) around nothing, and what is believed does not depend on theta."""
     ones = jnp.ones(2)
     scale = unscaled(2, Scale(ones, ones, ones, jnp.float32(0), jnp.float32(1)))
     made = finish(start(2, 2, 3, CONFIG, jr.key(2), CAMERA.image), scale, 2, CONFIG)
-    blank = jax.tree.map(jnp.zeros_like, made.eye.observation.draw)
+    eye = made.eye
+    assert eye is not None
+    nothing = lambda part: jax.tree.map(jnp.zeros_like, part)  # noqa: E731
+    plain = lambda head: eqx.tree_at(  # noqa: E731
+        lambda h: (h.draw, h.log_width, h.slope), head, (nothing(head.draw), jnp.float32(-1.0), jnp.ones(1))
+    )
     sources = jnp.array([[-1.2], [0.0], [1.2]])
     return eqx.tree_at(
-        lambda m: (m.eye.observation.draw, m.eye.observation.log_width, m.eye.observation.slope, m.theta),
+        lambda m: (m.eye.observation, m.eye.predictions.image, m.eye.encoder.extras, m.theta),
         made,
-        (blank, jnp.float32(-1.0), jnp.ones(1), Theta(sources, jnp.zeros((3, 0)), sources)),
+        (
+            *(plain(eye.observation), plain(eye.predictions.image), nothing(eye.encoder.extras)),
+            Theta(sources, jnp.zeros((3, 0)), sources),
+        ),
     )
 
 
