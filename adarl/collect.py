@@ -37,8 +37,8 @@ class CollectConfig:
     """Chance that a random action is repeated: shoves reach places that nudges never see, such as the top of a hill."""
 
     again: int = 0
-    """Times that Gymnasium environments are recorded again, by a policy learned meanwhile: for goals that random actions
-    seldom meet. A model that never saw a goal imagines none."""
+    """Times that the sources are recorded again, by a policy learned meanwhile: for what random actions seldom meet. A model
+    that never saw a goal imagines none."""
 
 
 @functools.cache

@@ -93,10 +93,6 @@ def resolve(family: Family, config: Config) -> Config:
     for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
-    if config.collect.again and not isinstance(family.domain, Host):
-        raise AdarlError(
-            f"collect.again is {config.collect.again}; it is for Gymnasium environments, {family.name!r} is none."
-        )
     if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):
         raise AdarlError(f"capacity is {config.policy.capacity}; room for two transitions an environment is needed.")
     if config.policy.learner.updates % config.policy.evaluate_every:

@@ -16,6 +16,7 @@ import numpy as np
 
 from adarl import exhibits, stages
 from adarl.adapt.states import Estimate
+from adarl.again import record_again
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.camera import check_camera
@@ -85,7 +86,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         key_again = jr.fold_in(key_collect, i + 1)
         episodes = run.stage(
             f"collect_{i + 1}",
-            lambda _, so_far=episodes, key=key_again: stages.record_again(family, so_far, config, key, progress),
+            lambda resume, so_far=episodes, key=key_again: record_again(family, so_far, config, key, resume, progress),
             lambda i=i: stages.episodes_like(family, config, i + 2),
         )
     seen = stages.film_of(family, family.sources, episodes, jr.fold_in(key_collect, FILMED)) if images else episodes

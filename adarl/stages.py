@@ -62,10 +62,6 @@ def record(family: Family, points: tuple[Point, ...], config: Config, key, progr
     return episodes
 
 
-GUESSES = 0.3
-"""Share of random actions when a policy records."""
-
-
 class Unkept:
     """A training that is done again from its start if it is interrupted."""
 
@@ -79,28 +75,6 @@ class Unkept:
     def part(self, name: str) -> "Unkept":
         """Nor of a part."""
         return self
-
-
-def record_again(family: Family, episodes: Episodes, config: Config, key, progress: Progress) -> Episodes:
-    """The recordings, and as many more by the policy that Algorithm 1 makes of them."""
-    host = family.domain
-    assert isinstance(host, Host)
-    key_model, key_policy, key_record = jr.split(key, 3)
-    plan, unkept = sized(config.model, family, None), Unkept()
-    model = estimate_model(family, episodes, plan, None, key_model, unkept, progress)
-    method = AdaRL(lesson_of(family, episodes, config), model)
-    bar = progress.stage("policy (to record)", config.policy.learner.updates)
-    trained = method.train(key_policy[None], unkept, bar)
-    q, n = jax.tree.map(lambda x: x[0], trained.q), len(family.sources)
-
-    def behave(rng: np.random.Generator, s: np.ndarray) -> np.ndarray:
-        theta = jax.tree.map(lambda t: t[np.arange(len(s)) % n], model.theta)  # domains take turns
-        greedy = host_policy.act(q, method.view, jnp.asarray(s), theta, jnp.float32(0.0), jr.key(0))
-        return np.where(rng.random(len(s)) < GUESSES, rng.integers(host.n_actions, size=len(s)), greedy)
-
-    seed, plan = int(jr.randint(key_record, (), 0, 2**31 - 1)), config.collect
-    more = host.record(family.sources, behave, seed, plan.trials, plan.steps)
-    return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
 
 
 def film_of(family: Family, points: Sequence[Point], episodes: Episodes, key) -> Film:

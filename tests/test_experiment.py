@@ -3,17 +3,22 @@
 import dataclasses
 from pathlib import Path
 
+import dot
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 
 import adarl
 from adarl import AdarlError, Agent, Config, Family, stages
+from adarl.again import by_policy, record_again
+from adarl.agent import model_like
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
 from adarl.experiment import described
-from adarl.methods.adarl import sources_of
+from adarl.methods.adarl import AdaRL, sources_of
 from adarl.methods.cavia import CaviaConfig
 from adarl.model.plan import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
@@ -59,12 +64,24 @@ def test_what_a_policy_recorded_stands_beside_what_chance_did(own: Family):
     config = dataclasses.replace(TINY, collect=CollectConfig(trials=3, steps=12, again=1))
     quiet = Progress(quiet=True)
     first = stages.record(own, own.sources, config, jr.key(0), quiet)
-    both = stages.record_again(own, first, config, jr.key(1), quiet)
+    both = record_again(own, first, config, jr.key(1), stages.Unkept(), quiet)
     assert both.a.shape == (2, 6, 12) == stages.episodes_like(own, config, 2).a.shape
     np.testing.assert_array_equal(both.s[:, :3], first.s)
-    np.testing.assert_array_equal(both.a, stages.record_again(own, first, config, jr.key(1), quiet).a)
-    with pytest.raises(AdarlError, match="it is for Gymnasium environments"):
-        resolve(adarl.family("cartpole-mass"), config)
+    np.testing.assert_array_equal(both.a, record_again(own, first, config, jr.key(1), stages.Unkept(), quiet).a)
+
+
+def test_a_policy_records_hidden_states_of_a_simulator_that_is_seen():
+    config = resolve(dot.FAMILY, dot.CONFIG)
+    plan = stages.sized(config.vae, dot.FAMILY, None)
+    model = model_like(*stages.sizes_of(dot.FAMILY, plan), plan, stages.image_of(dot.FAMILY))
+    film = stages.film_of(dot.FAMILY, dot.FAMILY.sources, stages.episodes_like(dot.FAMILY, config), jr.key(0))
+    method = AdaRL(stages.lesson_of(dot.FAMILY, film, config, model), model)
+    always_right = lambda x: jnp.array([0.0, 1.0])  # noqa: E731
+    found = by_policy(method, always_right, config, jr.key(1))
+    assert jax.tree.map(jnp.shape, found) == jax.tree.map(jnp.shape, stages.episodes_like(dot.FAMILY, config))
+    moved, pushed = found.s[:, :, 1:, 0] - found.s[:, :, :-1, 0], 0.3 * (2 * found.a - 1)
+    np.testing.assert_allclose(moved[found.valid], pushed[found.valid], atol=1e-5)
+    assert 0.8 < float(found.a[found.valid].mean()) < 0.9  # all but half of those that are guesses
 
 
 def test_theta_of_a_target_lies_between_the_sources(agent: Agent):

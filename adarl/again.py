@@ -1,0 +1,87 @@
+"""Recordings by a policy, where random actions do not reach what a policy meets: the model is then estimated from both.
+
+In: recordings of the sources. Out: as many more, by the policy that Algorithm 1 makes of them.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from adarl.collect import collect
+from adarl.config import Config
+from adarl.domains.family import Family
+from adarl.domains.functional import Camera
+from adarl.domains.host import Host
+from adarl.methods.adarl import AdaRL
+from adarl.methods.method import Resume
+from adarl.policy import double_dqn
+from adarl.policy import host as host_policy
+from adarl.policy.perceived import Perceived
+from adarl.policy.view import View
+from adarl.progress import Progress
+from adarl.stages import estimate_model, film_of, lesson_of, sized
+from adarl.types import Episodes, Theta
+
+GUESSES = 0.3
+"""Share of random actions when a policy records."""
+
+
+def record_again(family: Family, episodes: Episodes, config: Config, key, resume: Resume, progress: Progress) -> Episodes:
+    """The recordings, and as many more by the policy that Algorithm 1 makes of them; some of its actions are random."""
+    key_model, key_policy, key_record, key_film = jr.split(key, 4)
+    images = isinstance(family.domain, Camera)
+    seen = film_of(family, family.sources, episodes, key_film) if images else episodes
+    plan = sized(config.vae if images else config.model, family, None)
+    model = estimate_model(family, seen, plan, None, key_model, resume.part("model"), progress)
+    method = AdaRL(lesson_of(family, seen, config, model), model)
+    bar = progress.stage("policy (to record)", config.policy.learner.updates)
+    trained = method.train(key_policy[None], resume.part("policy"), bar)
+    q = jax.tree.map(lambda x: x[0], trained.q)
+    by = by_policy_on_host if isinstance(family.domain, Host) else by_policy
+    more = by(method, q, config, key_record)
+    return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
+
+
+def by_policy_on_host(method: AdaRL, q: Any, config: Config, key) -> Episodes:
+    """Of a policy in the Gymnasium environments that it learned in."""
+    family, host, n = method.lesson.family, method.lesson.family.domain, len(method.lesson.family.sources)
+    assert isinstance(host, Host)
+
+    def behave(rng: np.random.Generator, s: np.ndarray) -> np.ndarray:
+        theta = jax.tree.map(lambda t: t[np.arange(len(s)) % n], method.model.theta)  # domains take turns
+        greedy = host_policy.act(q, method.view, jnp.asarray(s), theta, jnp.float32(0.0), jr.key(0))
+        return np.where(rng.random(len(s)) < GUESSES, rng.integers(host.n_actions, size=len(s)), greedy)
+
+    seed, plan = int(jr.randint(key, (), 0, 2**31 - 1)), config.collect
+    return host.record(family.sources, behave, seed, plan.trials, plan.steps)
+
+
+class Greedy(eqx.Module):
+    """A policy that knows theta of the domain it is in, and guesses now and then."""
+
+    q: Any
+    view: View
+    theta: Theta
+
+    def __call__(self, key, s: Float[Array, " state"]) -> Int[Array, ""]:
+        """An action."""
+        return double_dqn.act(key, self.q, self.view(s, self.theta), jnp.float32(GUESSES))
+
+
+def by_policy(method: AdaRL, q: Any, config: Config, key) -> Episodes:
+    """Of a policy in the simulators that it learned in; of one that is seen, the states that nobody saw."""
+    domain, plan = method.lesson.functional, config.collect
+    shape = {"trials": plan.trials, "steps": plan.steps, "wide": plan.wide}
+    found = []
+    for k in range(method.sources.n_domains):
+        theta, factors = jax.tree.map(lambda x, k=k: x[k], method.model.theta), method.sources.factors
+        here = {name: value[k : k + 1] for name, value in factors.items()}
+        found.append(collect(domain, here, Greedy(q, method.view, theta), jr.fold_in(key, k), **shape))
+    episodes = jax.tree.map(lambda *x: jnp.concatenate(x), *found)
+    return dataclasses.replace(episodes, s=domain.hidden(episodes.s)) if isinstance(domain, Perceived) else episodes
