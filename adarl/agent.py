@@ -24,7 +24,7 @@ from adarl.model.mixture import mean_of
 from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.world import WorldModel
-from adarl.network import Network
+from adarl.network import Council, Network
 from adarl.policy.foresee import suited
 from adarl.policy.imagine import Imagined
 from adarl.policy.view import View
@@ -43,15 +43,17 @@ class Agent(eqx.Module):
     starts: Float[Array, "start state"]
     """Where episodes usually begin."""
     view: View
+    together: bool = eqx.field(static=True, default=False)
+    """Whether all networks act, as a council."""
 
     @property
-    def q(self) -> Network:
-        """The network that did best in training."""
-        return jax.tree.map(lambda x: x[jnp.argmax(self.score)], self.networks)
+    def q(self) -> Network | Council:
+        """The network that did best in training, or all."""
+        return Council(self.networks) if self.together else jax.tree.map(lambda x: x[jnp.argmax(self.score)], self.networks)
 
-    def suited(self, theta: Theta) -> tuple[Network, Theta]:
-        """The network that does best at this theta, by the model, and what to tell it."""
-        if len(self.score) == 1:
+    def suited(self, theta: Theta) -> tuple[Network | Council, Theta]:
+        """The network that does best at this theta, by the model, and what to tell it; or all."""
+        if self.together or len(self.score) == 1:
             return self.q, theta
         world = Imagined(self.model, self.starts, self.starts, None, None, 0.0)
         return _suited(world, self.networks, self.score, self.view, theta, jr.key(0))
@@ -101,8 +103,9 @@ class Agent(eqx.Module):
             "mixture": head.linear.out_features,
             "floor": head.floor,
             "reward_floor": self.model.heads.reward.floor,
-            "policy_hidden": self.q.layers[0].out_features,
+            "policy_hidden": self.networks.layers[0].out_features,
             "networks": len(self.score),
+            "together": self.together,
             "starts": len(self.starts),
             "view": [list(self.view.s_index), list(self.view.theta_s_index), list(self.view.theta_r_index)],
         }
@@ -127,7 +130,7 @@ def load(path: str | Path) -> Agent:
         one = lambda key: Network((view.size, hidden, hidden, sizes["n_actions"]), "relu", key=key)  # noqa: E731
         networks = eqx.filter_vmap(one)(jr.split(jr.key(0), sizes["networks"]))
         starts = jnp.zeros((sizes["starts"], sizes["n_state"]))
-        return Agent(model, networks, jnp.zeros(sizes["networks"]), starts, view)
+        return Agent(model, networks, jnp.zeros(sizes["networks"]), starts, view, sizes.get("together", False))
 
     return checkpoint.load(path, eqx.filter_eval_shape(like))
 
@@ -150,7 +153,7 @@ def model_like(n_state: int, n_actions: int, n_domains: int, config: ModelConfig
 class Adapted:
     """An agent in one environment: acts on observations, knows its theta and how sure it is of it."""
 
-    def __init__(self, agent: Agent, known: Estimate, q: Network, told: Theta):
+    def __init__(self, agent: Agent, known: Estimate, q: Network | Council, told: Theta):
         self.agent = agent
         self.q = q
         self.told = told
@@ -200,7 +203,7 @@ _suited = eqx.filter_jit(suited)
 
 
 @eqx.filter_jit
-def _greedy(q: Network, view: View, s, theta: Theta):
+def _greedy(q: Network | Council, view: View, s, theta: Theta):
     return jnp.argmax(q(view(s, theta)))
 
 

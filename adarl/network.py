@@ -3,8 +3,8 @@
 Activations are named, not stored, so a network can be scanned, vmapped, averaged and saved like any array.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -37,6 +37,22 @@ class Network(eqx.Module):
         for layer in self.layers[:-1]:
             made.append(activate(linear(layer, made[-1])))
         return made[1:] or made
+
+
+class Council(eqx.Module):
+    """Networks that answer together, by the mean of what each would: what one of them overrates, seldom all do."""
+
+    networks: Any
+    """Along a first axis."""
+
+    def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
+        """One row or many."""
+        return jax.vmap(lambda q: q(x))(self.networks).mean(0)
+
+
+def each_of(q: Any, change: Callable[[Any], Any]) -> Any:
+    """A network changed, or every one of a council."""
+    return Council(eqx.filter_vmap(change)(q.networks)) if isinstance(q, Council) else change(q)
 
 
 def linear(layer: eqx.nn.Linear, x: Array) -> Array:

@@ -58,6 +58,11 @@ CONFIG = Config(
         latents=3, features=16, memory=8, hidden=8, frames=3, open_steps=100, search_steps=0, binary_steps=100, batch=9
     ),
     policy=PolicyConfig(
-        DoubleDQNConfig(hidden=8, updates=60, batch=16), environments=6, capacity=300, evaluate_every=10, evaluate_steps=10
+        DoubleDQNConfig(hidden=8, updates=60, batch=16),
+        environments=6,
+        capacity=300,
+        evaluate_every=10,
+        evaluate_steps=10,
+        council=0.5,
     ),
 )

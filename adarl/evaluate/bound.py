@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from adarl.adapt.search import PRIOR
 from adarl.agent import Agent
 from adarl.domains.functional import Factors, Functional
-from adarl.network import Network
+from adarl.network import Council, Network
 from adarl.policy.view import View
 from adarl.types import AdarlError, Theta
 
@@ -202,7 +202,7 @@ def _measure(
 
 
 def predicted(
-    q: Network, view: View, s: Float[Array, " state"], theta: Theta, best: Array, discount: float
+    q: Network | Council, view: View, s: Float[Array, " state"], theta: Theta, best: Array, discount: float
 ) -> Float[Array, ""]:
     """max_a Q(s, a) in the rewards' own units: `double_dqn.shaped` made (1 - gamma) Q - best of them."""
     return (q(view(s, theta)).max() + best) / (1 - discount)

@@ -17,6 +17,7 @@ from adarl.graph import compact
 from adarl.methods.method import Bar, Lesson, OneQ, Policy, Resume, Sample, Trained, stack
 from adarl.model.encoder import joined
 from adarl.model.world import WorldModel
+from adarl.network import Council
 from adarl.policy import host as host_policy
 from adarl.policy import learn
 from adarl.policy.double_dqn import DoubleDQN
@@ -64,10 +65,14 @@ class AdaRL(OneQ):
         return Policy(like.q, like.known, like.told, self.seen_as(like.told))
 
     def agent(self, trained: Trained) -> Agent:
-        """The policy that did best on the sources."""
+        """The policy of the seed that did best on the sources."""
         best = int(trained.merit.max(1).argmax())
-        network = jax.tree.map(lambda x: x[best][None], trained.q)
-        return Agent(self.model, network, trained.merit[best].max()[None], jnp.zeros((1, len(self.view.mean))), self.view)
+        q, nowhere = jax.tree.map(lambda x: x[best], trained.q), jnp.zeros((1, len(self.view.mean)))
+        if isinstance(q, Council):
+            n = len(jax.tree.leaves(q)[0])
+            return Agent(self.model, q.networks, trained.merit[best][-n:], nowhere, self.view, together=True)
+        alone = jax.tree.map(lambda x: x[None], q)
+        return Agent(self.model, alone, trained.merit[best].max()[None], nowhere, self.view)
 
     def _train_on_host(self, host: Host, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:
         """One seed after the other: Gymnasium environments cannot be vmapped."""

@@ -195,9 +195,9 @@ def states_like(lesson: Lesson, sources: Sources, algorithm: Algorithm, view: Vi
     return eqx.filter_eval_shape(eqx.filter_vmap(one), jr.split(jr.key(0), n_seeds))
 
 
-def chosen(states: LearnState) -> Any:
-    """Every seed's network with the most merit; or its shape, if that is all there is."""
-    best = jax.vmap(learn.chosen)
+def chosen(states: LearnState, lesson: Lesson) -> Any:
+    """What acts for every seed: its network with the most merit, or a council; or the shape, if that is all there is."""
+    best = jax.vmap(lambda state: learn.chosen(state, lesson.policy.council))
     is_shape = isinstance(states.merit, jax.ShapeDtypeStruct)
     return eqx.filter_eval_shape(best, states) if is_shape else best(states)
 
@@ -223,7 +223,7 @@ class OneQ:
 
     def kept(self, states: LearnState) -> Any:
         """What of the loop is needed later."""
-        return chosen(states)
+        return chosen(states, self.lesson)
 
     def curve(self, trained: Trained) -> Float[Array, "seed evaluation"]:
         """The scores on the sources while it learned."""
@@ -234,7 +234,7 @@ class OneQ:
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
         width = lambda told: jnp.zeros((n_seeds, told.shape[-1]))  # noqa: E731
         told = jax.tree.map(width, states.learner.told)
-        return Policy(chosen(states), certain(told), told)
+        return Policy(chosen(states, self.lesson), certain(told), told)
 
 
 def nothing_told(n_rows: int) -> Theta:

@@ -27,6 +27,7 @@ from adarl.methods.method import (
     Sample,
     Trained,
     certain,
+    chosen,
     experiences,
     nothing_told,
     practise,
@@ -34,8 +35,8 @@ from adarl.methods.method import (
     stack,
     states_like,
 )
-from adarl.network import Network
-from adarl.policy import double_dqn, learn
+from adarl.network import Network, each_of
+from adarl.policy import double_dqn
 from adarl.policy.double_dqn import DoubleDQN, Learner
 from adarl.policy.learn import LearnState
 from adarl.policy.remembered import Remembered
@@ -125,12 +126,19 @@ class MQL(OneQ):
 
     def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> WithOld:
         """Q over all sources, and some of the last experience."""
-        return _kept(practise(self.lesson, self.sources, self.algorithm, self.view, keys, resume, bar))
+        return self._kept(practise(self.lesson, self.sources, self.algorithm, self.view, keys, resume, bar))
 
     def trained_like(self, n_seeds: int) -> WithOld:
         """The shape of `train`'s answer."""
         states = states_like(self.lesson, self.sources, self.algorithm, self.view, n_seeds)
-        return eqx.filter_eval_shape(_kept, states)
+        return eqx.filter_eval_shape(self._kept, states)
+
+    def _kept(self, states: LearnState) -> WithOld:
+        """What acts for every seed, and `KEPT` of its last steps."""
+        n = states.ring.r_t.shape[1]
+        index = jnp.arange(min(KEPT, n)) * (n // min(KEPT, n))
+        old = jax.tree.map(lambda x: x[:, index], states.ring)
+        return WithOld(chosen(states, self.lesson), states.merit, states.curve, old)
 
     def adapt(self, trained: WithOld, target: str, samples: Sequence[Sample], keys: PRNGKeyArray) -> Policy:
         """A few updates on the samples, then on old steps like them."""
@@ -138,18 +146,14 @@ class MQL(OneQ):
         steps = [rows(self.remembered.recall(self.seen.believed(seen)), POOL) for seen in samples]
         new = stack([experiences(each, self.lesson, self.view, nothing) for each in steps])
         learner = self.lesson.policy.learner
-        one = lambda q, old, new, key: adapted(q, old, new, self.config, learner.discount, learner.batch, key)  # noqa: E731
+
+        def one(q: Any, old: Experience, new: Experience, key: PRNGKeyArray) -> Any:
+            rest = (old, new, self.config, learner.discount, learner.batch, key)
+            return each_of(q, lambda one: adapted(one, *rest))
+
         q = eqx.filter_jit(eqx.filter_vmap(one))(trained.q, trained.old, new, keys)
         told = nothing_told(len(samples))
         return Policy(q, certain(told), told)
-
-
-def _kept(states: LearnState) -> WithOld:
-    """The best network of every seed, and `KEPT` of its last steps."""
-    n = states.ring.r_t.shape[1]
-    index = jnp.arange(min(KEPT, n)) * (n // min(KEPT, n))
-    old = jax.tree.map(lambda x: x[:, index], states.ring)
-    return WithOld(jax.vmap(learn.chosen)(states), states.merit, states.curve, old)
 
 
 def adapted(

@@ -86,4 +86,4 @@ class NonT(OneQ):
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))
         nothing = nothing_told(len(samples))
-        return Policy(chosen(finished), certain(nothing), nothing)
+        return Policy(chosen(finished, self.lesson), certain(nothing), nothing)

@@ -45,7 +45,7 @@ class Oracle(OneQ):
             part = lambda updates, t=t: bar((t * self.lesson.policy.learner.updates + updates) // len(targets))  # noqa: E731
             here = self._only(target)
             states = practise(self.lesson, here, self.algorithm, self.view, keys, resume.part(str(t)), part)
-            learned[target] = Trained(chosen(states), states.merit, states.curve)
+            learned[target] = Trained(chosen(states, self.lesson), states.merit, states.curve)
         return learned
 
     def _only(self, target: str) -> Sources:
@@ -57,7 +57,7 @@ class Oracle(OneQ):
         """The shape of `train`'s answer."""
         shape = lambda target: states_like(self.lesson, self._only(target), self.algorithm, self.view, n_seeds)  # noqa: E731
         each = {target: shape(target) for target in self.lesson.family.targets}
-        return {target: Trained(chosen(states), states.merit, states.curve) for target, states in each.items()}
+        return {target: Trained(chosen(states, self.lesson), states.merit, states.curve) for target, states in each.items()}
 
     def curve(self, trained: dict[str, Trained]) -> Float[Array, "seed evaluation"]:
         """The mean over the targets, for it never sees a source."""

@@ -31,7 +31,7 @@ from adarl.methods.method import (
     rows,
     stack,
 )
-from adarl.network import Network, linear
+from adarl.network import Network, each_of, linear
 from adarl.policy import double_dqn
 from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.replay import Experience
@@ -116,8 +116,9 @@ class PNN(OneQ):
         counts = jnp.asarray([min(POOL, int(each.valid.sum())) for each in seen])
         learner = self.lesson.policy.learner
 
-        def one(q: Network, new: Experience, count: Array, key: PRNGKeyArray) -> Columns:
-            return grown(Columns.beside(q, self.config, key), new, count, self.config, learner.discount, learner.batch, key)
+        def one(q: Any, new: Experience, count: Array, key: PRNGKeyArray) -> Any:
+            rest = (new, count, self.config, learner.discount, learner.batch, key)
+            return each_of(q, lambda first: grown(Columns.beside(first, self.config, key), *rest))
 
         q = eqx.filter_jit(eqx.filter_vmap(one))(trained.q, new, counts, keys)
         told = nothing_told(len(samples))
@@ -126,7 +127,7 @@ class PNN(OneQ):
     def policy_like(self, n_seeds: int) -> Policy:
         """The shape of `adapt`'s answer."""
         like = super().policy_like(n_seeds)
-        beside = eqx.filter_vmap(lambda q, key: Columns.beside(q, self.config, key))
+        beside = eqx.filter_vmap(lambda q, key: each_of(q, lambda first: Columns.beside(first, self.config, key)))
         return Policy(eqx.filter_eval_shape(beside, like.q, jr.split(jr.key(0), n_seeds)), like.known, like.told)
 
 

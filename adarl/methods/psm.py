@@ -167,7 +167,7 @@ class PSM(NonT):
             algorithm = DoubleDQN(self.lesson_of_experts.policy.learner, nothing_told(1))
             kept = resume.part(f"expert_{i}")
             states = practise(self.lesson_of_experts, sources, algorithm, self.view, keys, kept, part)
-            watched.append(_watch(sources, chosen(states), self.view, jr.key(i)))
+            watched.append(_watch(sources, chosen(states, self.lesson_of_experts), self.view, jr.key(i)))
             done += self.lesson_of_experts.policy.learner.updates
         clips = eqx.filter_jit(jax.vmap(lambda x, p: Clips.of(x, p, self.config.discount)))
         given = {"clips": clips(*(jnp.stack(part, axis=1) for part in zip(*watched, strict=True)))}

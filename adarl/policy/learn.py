@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
+from adarl.network import Council
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.elsewhere import Elsewhere
@@ -50,6 +51,9 @@ class PolicyConfig:
     """How far past the outermost source imagination goes, relative to its distance from the median source."""
     wander: float = 0.0
     """Probability that an imagined domain becomes another in mid-episode, a step; 0 lets it change with the episode only."""
+    council: float = 0.0
+    """Share of the networks that training passed through, the last of them, that act together by the mean of their Q. With 0
+    the one that did best on the sources acts alone."""
     evaluate_every: int = 1000
     """Updates between two evaluations on the sources."""
     evaluate_steps: int = 2000
@@ -350,8 +354,11 @@ def note(state: LearnState, candidate: Any, merit: Array, on_sources: Array, at:
     return eqx.tree_at(kept, state, added)
 
 
-def chosen(state: LearnState) -> Any:
-    """The network of one seed with the most merit, the latest of equals."""
+def chosen(state: LearnState, council: float = 0.0) -> Any:
+    """The network of one seed with the most merit, the latest of equals; or a council of the last ones."""
+    if council:
+        first = state.merit.shape[0] - max(1, round(council * state.merit.shape[0]))
+        return Council(jax.tree.map(lambda x: x[first:], state.evaluated))
     best = state.merit.shape[0] - 1 - jnp.argmax(state.merit[::-1])
     return jax.tree.map(lambda x: x[best], state.evaluated)
 
