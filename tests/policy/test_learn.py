@@ -144,6 +144,15 @@ def test_values_of_probes(probe: Probe, q: dict[int, list[float]]):
                     assert (learned.argmax(1) == 1).all()
 
 
+def test_a_council_is_made_of_the_last_networks():
+    states = train(sources(BANDIT)).states[-1][0]
+    first = jax.tree.map(lambda x: x[0], states)
+    n = first.merit.shape[0]
+    council = learning.chosen(first, 0.5)
+    jax.tree.map(np.testing.assert_array_equal, council.networks, jax.tree.map(lambda x: x[n - n // 2 :], first.evaluated))
+    assert jax.tree.leaves(learning.chosen(first, 1e-9))[0].shape[0] == 1
+
+
 def test_theta_decides_which_action_pays():
     got = train(sources(BANDIT, OPPOSITE))
     np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.1)
