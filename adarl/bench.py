@@ -51,12 +51,13 @@ class Entry:
 
 
 def _seen(name: str, row: str) -> Entry:
-    """A family of which images are seen. To look costs more than to think: fewer environments and shorter evaluations.
-    What is believed is less sure than what is seen, so networks act together; so is theta, so AdaRL+ goes further.
+    """A family of which images are seen. To look costs more than to think: fewer environments, updates and evaluations.
+    Believed states are curved, which takes a wider network, and err, so networks act together; theta of images is less sure,
+    so AdaRL+ goes further.
     """
-    policy = {"environments": 10, "evaluate_steps": 300, "beyond": 1.3, "council": 0.75}
+    policy = {"environments": 20, "evaluate_every": 1500, "evaluate_steps": 600, "beyond": 1.3, "council": 0.75}
     rest = {"episodes": 3, "locate": "on", "collect": CollectConfig(trials=1000, wide=0.5)}
-    return Entry(name, row, policy, {}, rest=rest)
+    return Entry(name, row, policy, {"hidden": 128, "batch": 128, "updates": 12_000}, rest=rest)
 
 
 ENTRIES = {
