@@ -16,7 +16,7 @@ from adarl.config import resolve
 from adarl.progress import Progress
 
 
-@pytest.mark.parametrize("name", ["oracle", "mql"])
+@pytest.mark.parametrize("name", ["oracle", "mql", "pnn"])
 def test_methods_without_theta_act_on_what_an_eye_without_theta_believes(name: str):
     """That they run: whether they learn is shown where states are seen, with the same code."""
     known = stages.at_targets(FAMILY) if name == "oracle" else FAMILY
