@@ -26,6 +26,7 @@ PATH = (
     "config",
     "run",
     "stages",
+    "again",
     "exhibits",
     "experiment",
     "bench",

@@ -146,7 +146,7 @@ def test_methods_that_can_tell_the_domains_apart_solve_both_targets(name: str):
 def test_pooling_the_sources_solves_one_target_at_most():
     """Where a lever pays in half of the domains, knowing nothing costs half of what there is."""
     method, trained, _ = played("non_t")
-    blind = Policy(chosen(trained), certain(nothing_told(2)), nothing_told(2))
+    blind = Policy(chosen(trained, method.lesson), certain(nothing_told(2)), nothing_told(2))
     rows = stages.evaluate(method, {(t, "0"): blind for t in FAMILY.targets}, CONFIG, jr.key(5))
     scores = [row["scores"] for row in rows]
     assert (np.mean(scores, axis=0) < 0.75 * CEILING).all()

@@ -149,7 +149,9 @@ def test_a_council_is_made_of_the_last_networks():
     first = jax.tree.map(lambda x: x[0], states)
     n = first.merit.shape[0]
     council = learning.chosen(first, 0.5)
-    jax.tree.map(np.testing.assert_array_equal, council.networks, jax.tree.map(lambda x: x[n - n // 2 :], first.evaluated))
+    jax.tree.map(
+        np.testing.assert_array_equal, council.networks, jax.tree.map(lambda x: x[n - round(n / 2) :], first.evaluated)
+    )
     assert jax.tree.leaves(learning.chosen(first, 1e-9))[0].shape[0] == 1
 
 
