@@ -34,9 +34,9 @@ GUESSES = 0.3
 
 def record_again(family: Family, episodes: Episodes, config: Config, key, resume: Resume, progress: Progress) -> Episodes:
     """The recordings, and as many more by the policy that Algorithm 1 makes of them; some of its actions are random."""
-    key_model, key_policy, key_record, key_film = jr.split(key, 4)
+    key_model, key_policy, key_record = jr.split(key, 3)
     images = isinstance(family.domain, Camera)
-    seen = film_of(family, family.sources, episodes, key_film) if images else episodes
+    seen = film_of(family, family.sources, episodes, jr.fold_in(key, 1)) if images else episodes
     plan = sized(config.vae if images else config.model, family, None)
     model = estimate_model(family, seen, plan, None, key_model, resume.part("model"), progress)
     method = AdaRL(lesson_of(family, seen, config, model), model)

@@ -123,6 +123,13 @@ def test_samples_must_be_a_positive_number(samples: str):
         n_samples(samples)
 
 
+@pytest.mark.parametrize("share", [-0.1, 2.0])
+def test_a_council_is_a_share_of_the_networks(own: Family, share: float):
+    crowd = dataclasses.replace(TINY, policy=dataclasses.replace(TINY.policy, council=share))
+    with pytest.raises(AdarlError, match=rf"policy\.council is {share}; a share of the networks"):
+        resolve(own, crowd)
+
+
 def test_updates_are_a_multiple_of_evaluations(own: Family):
     uneven = dataclasses.replace(TINY, policy=dataclasses.replace(TINY.policy, evaluate_every=30))
     with pytest.raises(AdarlError, match="a multiple of evaluate_every"):
