@@ -68,13 +68,14 @@ class Greedy(eqx.Module):
     q: Any
     view: View
     theta: Theta
+    guesses: float
 
     def __call__(self, key, s: Float[Array, " state"]) -> Int[Array, ""]:
         """An action."""
-        return double_dqn.act(key, self.q, self.view(s, self.theta), jnp.float32(GUESSES))
+        return double_dqn.act(key, self.q, self.view(s, self.theta), jnp.float32(self.guesses))
 
 
-def by_policy(method: AdaRL, q: Any, config: Config, key) -> Episodes:
+def by_policy(method: AdaRL, q: Any, config: Config, key, guesses: float = GUESSES) -> Episodes:
     """Of a policy in the simulators that it learned in; of one that is seen, the states that nobody saw."""
     domain, plan = method.lesson.functional, config.collect
     shape = {"trials": plan.trials, "steps": plan.steps, "wide": plan.wide}
@@ -82,6 +83,6 @@ def by_policy(method: AdaRL, q: Any, config: Config, key) -> Episodes:
     for k in range(method.sources.n_domains):
         theta, factors = jax.tree.map(lambda x, k=k: x[k], method.model.theta), method.sources.factors
         here = {name: value[k : k + 1] for name, value in factors.items()}
-        found.append(collect(domain, here, Greedy(q, method.view, theta), jr.fold_in(key, k), **shape))
+        found.append(collect(domain, here, Greedy(q, method.view, theta, guesses), jr.fold_in(key, k), **shape))
     episodes = jax.tree.map(lambda *x: jnp.concatenate(x), *found)
     return dataclasses.replace(episodes, s=domain.hidden(episodes.s)) if isinstance(domain, Perceived) else episodes
