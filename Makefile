@@ -26,6 +26,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/search.py
 	.venv-bench/bin/adarl table cartpole-mdp
 	.venv-bench/bin/adarl table distracted
+	.venv-bench/bin/adarl table cartpole-pomdp
 	.venv-bench/bin/python benchmarks/identification.py
 	.venv-bench/bin/python benchmarks/distracted.py
 	.venv-bench/bin/python benchmarks/adaptation.py
@@ -34,6 +35,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/killed.py
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/images.py
+	.venv-bench/bin/python benchmarks/recordings.py
 
 format: $(VENV)/ready
 	$(BIN)/ruff format adarl tests benchmarks
