@@ -56,10 +56,10 @@ def _seen(name: str, row: str, **vae: Any) -> Entry:
     Believed states are curved, which takes a wider network, and err, so networks act together; theta of images is less sure,
     so AdaRL+ goes further.
     """
-    policy = {"environments": 20, "evaluate_every": 1500, "evaluate_steps": 600, "beyond": 1.3, "council": 0.75}
+    policy = {"environments": 20, "evaluate_every": 1000, "evaluate_steps": 600, "beyond": 1.3, "council": 0.5}
     collected, model = CollectConfig(trials=1000, wide=0.5), MissVAEConfig(**vae)
     rest = {"episodes": 3, "locate": "on", "collect": collected, "vae": model}
-    return Entry(name, row, policy, {"hidden": 128, "batch": 128, "updates": 12_000}, rest=rest)
+    return Entry(name, row, policy, {"hidden": 128, "batch": 128, "updates": 9_000}, rest=rest)
 
 
 ENTRIES = {

@@ -19,7 +19,7 @@ from adarl.adapt.states import Estimate
 from adarl.model import losses
 from adarl.model.eye import Seen
 from adarl.model.losses import Sparsity
-from adarl.model.sight import all_trials, look
+from adarl.model.sight import all_trials, foretold, look
 from adarl.model.world import WorldModel
 from adarl.policy.imagine import box
 from adarl.types import AdarlError, Theta
@@ -73,8 +73,10 @@ def _search(model: WorldModel, film: Seen, opened: tuple[int, ...]) -> tuple[Flo
         """Nats a step. The same states are drawn and the same frames looked at whatever theta is."""
         raw = jax.tree.map(lambda x: x[None], model.raw(_like(model.theta, flat)))
         seen = look(eye, model.masks, raw, trials, model.scale, FRAMES, jr.key(0))
+        known = (model.heads, eye, model.masks, raw, trials, seen, model.scale, 1.0)
         of_states = losses.terms(model.heads, model.masks, raw, model.scale, model.n_actions, seen.rows, Sparsity(), 1.0)
-        return sum((of_states | seen.terms).values()) + 0.5 * (flat**2).sum() / PRIOR**2 / n_steps
+        nats = sum((of_states | seen.terms).values()) + foretold(*known, jr.key(1))
+        return nats + 0.5 * (flat**2).sum() / PRIOR**2 / n_steps
 
     def closer(known: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         (theta, sd), (i, around) = known, now

@@ -12,26 +12,32 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.model.mixture import Mixture, log_prob
+from adarl.model.mixture import Mixture, log_prob, mean_of
 from adarl.model.patches import Inwards, Shape
+from adarl.network import linear
 from adarl.types import Theta
 
 EXTRAS = 64
 """Features of action, reward and theta together."""
+KEPT = 0.5
+"""What is at first left of a belief a step later."""
 
 
 class Memory(NamedTuple):
-    """Of an LSTM, and of the last look."""
+    """Of an LSTM, of the last look, and of what was believed after it."""
 
     h: Float[Array, " memory"]
     c: Float[Array, " memory"]
     seen: Float[Array, " feature"]
+    s: Float[Array, " state"]
 
 
 class Encoder(eqx.Module):
-    """Patch layers and an LSTM. theta enters, so that one encoder serves all domains.
+    """Layers of strips and an LSTM. theta enters, so that one encoder serves all domains.
 
-    What moved between two looks is small beside what is there: the LSTM reads it apart, and enlarged.
+    What moved between two looks is small beside what is there: the LSTM reads it apart, and enlarged. A belief starts from
+    the last one and the action, as a line, so that what an image says is added to what is known: a Kalman filter is of this
+    form.
     """
 
     look: Inwards
@@ -40,6 +46,8 @@ class Encoder(eqx.Module):
     extras: eqx.nn.Linear
     lstm: eqx.nn.LSTMCell
     out: eqx.nn.Linear
+    onwards: eqx.nn.Linear
+    """From the last belief, and the action and reward since."""
     n_state: int = eqx.field(static=True)
     n_actions: int = eqx.field(static=True)
     floor: float = eqx.field(static=True)
@@ -67,13 +75,15 @@ class Encoder(eqx.Module):
         # Components start alike: were they not, the one that chance picks would be what an image seems to say.
         one = eqx.nn.Linear(memory + 2 * features, 3 * n_state, key=key_out)
         self.out = jax.tree.map(lambda x: jnp.repeat(x, mixture, axis=0), one)
+        onwards = eqx.nn.Linear(n_state + n_actions + 1, n_state, use_bias=False, key=key_out)
+        self.onwards = eqx.tree_at(lambda one: one.weight, onwards, KEPT * jnp.eye(n_state, n_state + n_actions + 1))
         self.n_state, self.n_actions, self.floor = n_state, n_actions, floor
 
     @property
     def blank(self) -> Memory:
         """Before anything was seen."""
         nothing = jnp.zeros(self.lstm.hidden_size)
-        return Memory(nothing, nothing, jnp.zeros(self.look.dense.out_features))
+        return Memory(nothing, nothing, jnp.zeros(self.look.dense.out_features), jnp.zeros(self.n_state))
 
     def update(
         self,
@@ -83,13 +93,11 @@ class Encoder(eqx.Module):
         theta: Float[Array, " theta"],
     ) -> tuple[Memory, Mixture]:
         """One more image, by its features, and what came `before` it."""
-        extras = jax.nn.relu(self.extras(jnp.concatenate([before, theta])))
         begun = (before[: self.n_actions] != 0).any()
-        looks = jnp.concatenate([features, self.swiftness * jnp.where(begun, features - memory.seen, 0.0)])
-        h, c = self.lstm(jnp.concatenate([looks, extras]), (memory.h, memory.c))
-        memory = Memory(h, c, features)
-        raw = self.out(jnp.concatenate([h, looks])).reshape(self.n_state, 3, -1)
-        return memory, Mixture(raw[:, 0], raw[:, 1], self.floor + jax.nn.softplus(raw[:, 2] - 1.0))
+        looks = self._looks(features, jnp.where(begun, features - memory.seen, 0.0))
+        h, c = self._remembered((memory.h, memory.c), self._heard(looks, before, theta))
+        q = self._moved(self._believed(h, looks), memory.s, before)
+        return Memory(h, c, features, mean_of(q)), q
 
     def trial(
         self,
@@ -98,12 +106,52 @@ class Encoder(eqx.Module):
         r: Float[Array, " time"],
         theta: Theta,
     ) -> Mixture:
-        """q(s_t | o_1..t, a_1..t-1, r_2..t; theta) at all times of a trial. Rewards are standardised."""
-        told = joined(theta)
+        """q(s_t | o_1..t, a_1..t-1, r_2..t; theta) at all times of a trial. Rewards are standardised.
+
+        As one `update` after the other, but only what needs the memory is done in turn: the rest is one product of matrices.
+        """
+        features = self.look(o)
         before = jax.vmap(self.before)(a, r)
         before = jnp.concatenate([jnp.zeros_like(before[:1]), before])
-        move = lambda memory, now: self.update(memory, now[0], now[1], told)  # noqa: E731
-        return jax.lax.scan(move, self.blank, (self.look(o), before))[1]
+        looks = self._looks(features, jnp.diff(features, axis=0, prepend=features[:1]))
+        told = jnp.broadcast_to(joined(theta), (features.shape[0], joined(theta).shape[0]))
+
+        def recall(memory: tuple[Array, Array], heard: Array) -> tuple[tuple[Array, Array], Array]:
+            memory = self._remembered(memory, heard)
+            return memory, memory[0]
+
+        def add(s: Array, now: tuple[Mixture, Array]) -> tuple[Array, Array]:
+            q = self._moved(now[0], s, now[1])
+            return mean_of(q), q.mean
+
+        _, h = jax.lax.scan(recall, (self.blank.h, self.blank.c), self._heard(looks, before, told))
+        q = self._believed(h, looks)
+        return q._replace(mean=jax.lax.scan(add, self.blank.s, (q, before))[1])
+
+    def _looks(self, features: Float[Array, "*time feature"], moved: Float[Array, "*time feature"]) -> Array:
+        return jnp.concatenate([features, self.swiftness * moved], axis=-1)
+
+    def _heard(self, looks: Array, before: Array, theta: Array) -> Float[Array, "*time four_memory"]:
+        """What an LSTM makes of its inputs before it asks its memory."""
+        assert self.lstm.bias is not None
+        extras = jax.nn.relu(linear(self.extras, jnp.concatenate([before, theta], axis=-1)))
+        return jnp.concatenate([looks, extras], axis=-1) @ self.lstm.weight_ih.T + self.lstm.bias
+
+    def _remembered(self, memory: tuple[Array, Array], heard: Array) -> tuple[Array, Array]:
+        """The rest of the LSTM."""
+        h, c = memory
+        i, f, g, o = jnp.split(heard + self.lstm.weight_hh @ h, 4)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return jax.nn.sigmoid(o) * jnp.tanh(c), c
+
+    def _moved(self, q: Mixture, s: Float[Array, " state"], before: Array) -> Mixture:
+        """What an image says, added to what follows from the last belief."""
+        return q._replace(mean=q.mean + self.onwards(jnp.concatenate([s, before]))[:, None])
+
+    def _believed(self, h: Float[Array, "*time memory"], looks: Array) -> Mixture:
+        """What an image says."""
+        raw = linear(self.out, jnp.concatenate([h, looks], axis=-1)).reshape(*h.shape[:-1], self.n_state, 3, -1)
+        return Mixture(raw[..., 0, :], raw[..., 1, :], self.floor + jax.nn.softplus(raw[..., 2, :] - 1.0))
 
     def before(self, a: Int[Array, ""], r: Float[Array, ""]) -> Float[Array, " action_and_reward"]:
         """An action and its standardised reward as they are read; zeros stand for the start."""

@@ -6,6 +6,7 @@ their price in L_reg. In the first two, what a function reads for nothing is shr
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -199,6 +200,8 @@ def advance(
         return what.rows, what.terms, what
 
     def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray, dearness: Array):
+        if now == "binary" and parameters.eye is not None:  # an encoder would still read what no function does
+            parameters = replace(parameters, theta=jax.tree.map(jnp.multiply, parameters.theta, _read(hard)))
         rows, of_images, what = seen(parameters, masks, batch, key)
         if what is not None:
             assert parameters.eye is not None and isinstance(batch, Trials)
@@ -288,8 +291,7 @@ def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, b
     """Binary masks, and theta standardised over the sources: it is identified up to scale and sign only."""
     prob, hard = _decided(state.worth, config, bounds)
     parameters = state.parameters
-    used = Theta((hard.c_theta_to_s > 0).any(0), hard.c_theta_to_r > 0, hard.c_theta_to_o > 0)
-    of = parameters.theta
+    of, used = parameters.theta, _read(hard)
     pairs = ((of.theta_s, used.theta_s), (of.theta_r, used.theta_r), (of.theta_o, used.theta_o))
     theta, mean, deviation = (Theta(*part) for part in zip(*(_standardise(*pair) for pair in pairs), strict=True))
     return WorldModel(
@@ -303,6 +305,11 @@ def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, b
         n_actions=n_actions,
         eye=parameters.eye,
     )
+
+
+def _read(masks: Masks) -> Theta:
+    """Which thetas any function reads."""
+    return Theta((masks.c_theta_to_s > 0).any(0), masks.c_theta_to_r > 0, masks.c_theta_to_o > 0)
 
 
 def _standardise(theta, used):

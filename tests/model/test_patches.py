@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.model.patches import CHANNELS, POWERS, RIDGES, Inwards, Outwards, moments
+from adarl.model.patches import CHANNELS, FAINT, POWERS, RIDGES, Inwards, Outwards, moments
 
 
 @pytest.mark.parametrize("image", [(32, 64, 1), (21, 30, 3), (4, 4, 2)])
@@ -21,15 +21,27 @@ def test_shapes_in_and_out_and_a_batch_is_as_one_by_one(image):
     np.testing.assert_allclose(drawn[1, 2], outwards(features[1, 2]), rtol=1e-4, atol=1e-5)
 
 
-def test_a_patch_is_what_it_covers():
-    """One pixel moves only the cell in which it lies, by the weights of its place, and the moments of the pixels."""
-    inwards = Inwards((16, 16, 1), 3, key=jr.key(0))
-    n = len(POWERS)
-    weight = jnp.zeros((3, n * (1 + CHANNELS))).at[:, 0].set(0.5).at[:, n::n].set(0.01)  # sums of pixels and of channels
-    inwards = eqx.tree_at(lambda i: (i.dense.weight, i.again.weight), inwards, (weight, jnp.eye(CHANNELS)))
-    o = jnp.zeros((16, 16, 1)).at[10, 13, 0].set(1.0)
-    of_cells = jax.nn.relu(inwards.patch.weight[:, 2 * 8 + 5]).sum() / 100 / 2  # row 2, column 5 of its patch; four cells
-    np.testing.assert_allclose(jnp.abs(inwards(o)), jnp.full(3, of_cells + 0.5 / 16), rtol=1e-4)
+def test_a_strip_is_what_it_covers():
+    """One pixel moves only the two strips in which it lies, by the weights of its place, and the moments of the pixels."""
+    inwards = Inwards((16, 24, 1), 3, key=jr.key(0))
+    n_pixels, n_down, n_across = len(POWERS), 3 * CHANNELS, 2 * CHANNELS  # three strips down have a bend, two across none
+    assert inwards.dense.in_features == n_pixels + n_down + n_across
+    weight = jnp.zeros((3, n_pixels + n_down + n_across))  # of the sums of pixels, of strips down and of strips across
+    weight = weight.at[0, 0].set(1.0).at[1, n_pixels : n_pixels + n_down : 3].set(1.0).at[2, n_pixels + n_down :: 2].set(1.0)
+    as_it_is = (jnp.eye(CHANNELS), jnp.eye(CHANNELS))
+    of = lambda i: (i.dense.weight, *(layer.weight for layer in i.again))  # noqa: E731
+    inwards = eqx.tree_at(of, inwards, (weight, *as_it_is))
+    o = jnp.zeros((16, 24, 1)).at[10, 13, 0].set(1.0)  # column 5 of the second strip down, row 2 of the second across
+    down, across = (jax.nn.relu(layer.weight) for layer in inwards.strips)
+    sums = [1 / np.sqrt(16 * 24), down[:, 10 * 8 + 5].sum() / np.sqrt(3), across[:, 2 * 24 + 13].sum() / np.sqrt(2)]
+    np.testing.assert_allclose(jnp.abs(inwards(o)), FAINT * jnp.asarray(sums), rtol=1e-4)
+
+
+def test_what_is_as_bright_as_usual_is_nothing():
+    o = jnp.full((4, 8, 8, 1), -0.7)
+    look = Inwards((8, 8, 1), 5, key=jr.key(0)).after_a_look(o.at[0, 0, 0].add(0.1))
+    plain = eqx.tree_at(lambda one: one.dense.bias, look, jnp.zeros(5))
+    np.testing.assert_allclose(plain(jnp.full((8, 8, 1), look.brightness)), 0.0, atol=1e-4)
 
 
 def test_moments_tell_where_a_thing_is():
@@ -50,18 +62,28 @@ def test_features_start_in_units_of_their_own():
     np.testing.assert_allclose(features.std(0), 1.0, rtol=1e-4)
 
 
-def test_outwards_puts_patches_where_inwards_takes_them():
-    outwards = Outwards(4, (8, 8, 1), key=jr.key(0))
-    only = jnp.zeros(2 * 2 * RIDGES).at[(1 * 2 + 0) * RIDGES].set(1.0)  # the first ridge of the cell in row 1, column 0
-    weight = jnp.zeros((16, 2 * RIDGES)).at[:, 0].set(jnp.arange(16.0) / 16)
-    outwards = eqx.tree_at(
-        lambda o: (o.cells.weight, o.cells.bias, o.hidden.weight, o.hidden.bias, o.pixels.weight, o.pixels.bias),
-        outwards,
-        (jnp.zeros((4 * RIDGES, 4)), only, jnp.eye(2 * RIDGES, RIDGES), jnp.zeros(2 * RIDGES), weight, jnp.zeros(16)),
-    )
-    drawn = outwards(jnp.zeros(4))[..., 0]
-    np.testing.assert_allclose(drawn[4:, :4], np.tanh(np.arange(16.0).reshape(4, 4) / 16), rtol=1e-5)
-    assert bool((drawn[:4] == 0).all()) and bool((drawn[:, 4:] == 0).all())
+def test_a_patch_is_drawn_in_its_place():
+    """A ridge that is high at the left and low at the right, and the pixels of a patch in their order."""
+    outwards = Outwards(4, (16, 24, 1), key=jr.key(0))
+    leftmost = jnp.zeros(3 * RIDGES).at[0].set(-0.5).at[2 * RIDGES].set(-1.0)  # minus a half, and minus the column
+    weight = jnp.zeros((64, RIDGES)).at[:, 0].set(jnp.arange(64.0) / 64)
+    of = lambda o: (o.ridges.weight, o.ridges.bias, o.hidden.weight, o.pixels.weight, o.pixels.bias)  # noqa: E731
+    parts = (jnp.zeros((3 * RIDGES, 4)), leftmost, jnp.eye(RIDGES), weight, jnp.zeros(64))
+    drawn = eqx.tree_at(of, outwards, parts)(jnp.zeros(4))[..., 0]
+    patch = np.tanh(0.5 * np.arange(64.0).reshape(8, 8) / 64)
+    np.testing.assert_allclose(drawn[:8, :8], patch, rtol=1e-5)
+    np.testing.assert_allclose(drawn[8:, :8], patch, rtol=1e-5)
+    assert bool((drawn[:, 8:] == 0).all())
+
+
+def test_what_is_drawn_moves_with_a_number():
+    """A number that adds to a ridge what a column would take away moves all that is drawn by a patch to the right."""
+    outwards = Outwards(1, (8, 40, 1), key=jr.key(0))
+    lines = jnp.zeros((3 * RIDGES, 1)).at[:RIDGES, 0].set(-outwards.ridges.bias[2 * RIDGES :])
+    outwards = eqx.tree_at(lambda o: o.ridges.weight, outwards, lines)
+    here, there = outwards(jnp.zeros(1)), outwards(jnp.full(1, 0.5))  # five patches: half a unit from one to the next
+    np.testing.assert_allclose(there[:, 8:], here[:, :-8], rtol=1e-4, atol=1e-5)
+    assert float(here.std()) > 0.01
 
 
 def test_pixels_start_as_bright_as_a_film():

@@ -138,7 +138,7 @@ def test_masks_hide_states_and_theta_from_the_observation():
 def test_an_edge_to_o_is_worth_what_is_lost_without_it():
     assert EYE is not None
     s = jr.normal(jr.key(5), (2, 2, 6, 3))
-    deaf = eqx.tree_at(lambda e: e.observation.draw.cells.weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
+    deaf = eqx.tree_at(lambda e: e.observation.draw.ridges.weight, EYE, replace_fn=lambda w: w.at[:, 1].set(0.0))
     to_s, to_theta = WORTH(deaf, EVERY, THETA, shown_all(s))
     assert to_s.shape == (3,) and to_theta.shape == (1,)
     assert to_s[1] == 0.0 and to_s[0] != 0.0
@@ -168,3 +168,14 @@ def test_a_fit_tells_noise_from_less_of_it():
     assert 0.25 < width[0] < 0.7 < 0.9 < width[1] < 1.3  # 0.32 and 1, as far as the picture is known by now
     np.testing.assert_allclose(model.theta_mean.theta_o, 0.0, atol=1e-5)  # what is the same everywhere is no change
     assert all(set(np.unique(mask)) <= {0.0, 1.0} for mask in jax.tree.leaves(model.masks))
+
+
+def test_an_encoder_reads_no_theta_that_no_function_reads():
+    """Once masks are binary nothing moves such a theta: what is told of a target is then zero, as it was in the fit."""
+    none = replace(CONFIG, search_steps=0, binary_steps=100, threshold=2.0)
+    before = Theta(*(jnp.array([[-0.5], [0.5]]) for _ in range(3)))
+    state = eqx.tree_at(lambda s: s.parameters.theta, start(3, 2, 2, none, jr.key(2), CAMERA.image), before)
+    after: list[Theta] = []
+    model = fit(film(), 2, none, jr.key(6), state=state, each=lambda state, terms: after.append(state.parameters.theta))
+    jax.tree.map(np.testing.assert_array_equal, after[0], before)
+    assert all((theta == 0).all() for theta in jax.tree.leaves((model.theta, model.theta_mean)))
