@@ -97,8 +97,9 @@ CARTPOLE_POMDP = Grid(
     " without a theta share one that is told nothing of the domain.",
     settings="Settings of the learner are the same for every method, and in every method several networks act together."
     " This, the settings and how far AdaRL+ goes beyond the sources were chosen in trials of 8 to 10 seeds of AdaRL and"
-    " AdaRL+, most of them on other gravities, whose scores in the targets were seen. What PNN, PSM and MQL alone have is as"
-    " in their papers or by hand; it was not searched.",
+    " AdaRL+, most of them on other gravities, whose scores in the targets were seen; updates are as many as there was"
+    " time for, and policies still improve when they end. What PNN, PSM and MQL alone have is as in their papers or by hand;"
+    " it was not searched.",
     paper="POMDP",
 )
 

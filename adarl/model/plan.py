@@ -86,7 +86,9 @@ class MissVAEConfig(ModelConfig):
     """How much faster theta learns than the functions."""
     shrink: float = 0.0
     """How fast the weights by which a function reads its inputs shrink, relative to the learning rate."""
-    sparsity: Sparsity = field(default_factory=lambda: Sparsity(0.01, 0.01, lambda_4=0.02, lambda_5=0.02, lambda_6=0.02))
+    sparsity: Sparsity = field(
+        default_factory=lambda: Sparsity(lambda_1=0.01, lambda_2=0.01, lambda_4=0.02, lambda_5=0.02, lambda_6=0.02)
+    )
     """L_reg's weights."""
 
     @property
