@@ -195,7 +195,7 @@ def _looked(model: WorldModel, belief: Belief | None, o: Array, r: Array, theta:
     memory = encoder.blank if belief is None else belief.memory
     last = encoder.before(jnp.int32(0) if belief is None else belief.action, (r - model.scale.r_mean) / model.scale.r_scale)
     last = jnp.zeros_like(last) if belief is None else last
-    memory, q = encoder.update(memory, encoder.look(in_units(o)), last, joined(model.raw(theta)))
+    memory, q = model.eye.update(memory, in_units(o), last, joined(model.raw(theta)), model.masks)
     return mean_of(q), memory
 
 

@@ -19,14 +19,15 @@ from adarl.adapt.states import Estimate
 from adarl.model import losses
 from adarl.model.eye import Seen
 from adarl.model.losses import Sparsity
-from adarl.model.sight import all_trials, foretold, look
+from adarl.model.sight import Trials, all_trials, foretold, look
 from adarl.model.world import WorldModel
 from adarl.policy.imagine import box
 from adarl.types import AdarlError, Theta
 
 TRIALS = 64  # that are looked at, spread evenly: the model's bias outweighs what more of them could tell
 FRAMES = 4  # of a trial that are drawn anew
-ROUNDS = 3  # closer and closer
+FEW = 16  # of them show where the valley is
+ROUNDS = 3  # closer and closer, the last of them on all trials
 PLACES = 7  # of one dimension, in one round
 
 
@@ -65,33 +66,35 @@ def _search(model: WorldModel, film: Seen, opened: tuple[int, ...]) -> tuple[Flo
     eye = model.eye
     assert eye is not None
     trials = all_trials(film)
-    n_steps = trials.valid.sum()
     sources = jnp.concatenate(_parts(model.theta), axis=1)
     low, high = box(sources, BEYOND)
 
-    def objective(flat: Float[Array, " theta"]) -> Float[Array, ""]:
+    def objective(flat: Float[Array, " theta"], trials: Trials) -> Float[Array, ""]:
         """Nats a step. The same states are drawn and the same frames looked at whatever theta is."""
         raw = jax.tree.map(lambda x: x[None], model.raw(_like(model.theta, flat)))
         seen = look(eye, model.masks, raw, trials, model.scale, FRAMES, jr.key(0))
         known = (model.heads, eye, model.masks, raw, trials, seen, model.scale, 1.0)
         of_states = losses.terms(model.heads, model.masks, raw, model.scale, model.n_actions, seen.rows, Sparsity(), 1.0)
         nats = sum((of_states | seen.terms).values()) + foretold(*known, jr.key(1))
-        return nats + 0.5 * (flat**2).sum() / PRIOR**2 / n_steps
+        return nats + 0.5 * (flat**2).sum() / PRIOR**2 / trials.valid.sum()
 
-    def closer(known: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+    def closer(known: tuple[Array, Array], now: tuple[Array, Array], trials: Trials) -> tuple[tuple[Array, Array], None]:
         (theta, sd), (i, around) = known, now
         reach = 0.5 * (high[i] - low[i]) * (2 / (PLACES - 1)) ** around
         middle = jnp.where(around == 0, 0.5 * (high[i] + low[i]), theta[i])
         tried = middle + reach * jnp.linspace(-1.0, 1.0, PLACES)
-        lowest, bend = _valley(tried, jax.vmap(lambda x: objective(theta.at[i].set(x)))(tried))
-        deviation = 1 / jnp.sqrt(jnp.maximum(bend * n_steps, PRIOR**-2))
+        lowest, bend = _valley(tried, jax.lax.map(lambda x: objective(theta.at[i].set(x), trials), tried))
+        deviation = 1 / jnp.sqrt(jnp.maximum(bend * trials.valid.sum(), PRIOR**-2))
         return (theta.at[i].set(lowest), sd.at[i].set(deviation)), None
 
     nothing = jnp.zeros(sources.shape[1])
     if not opened:
         return nothing, nothing
-    turns = jnp.tile(jnp.asarray(opened), ROUNDS), jnp.repeat(jnp.arange(ROUNDS), len(opened))
-    return jax.lax.scan(closer, (nothing, nothing), turns)[0]
+    known, few = (nothing, nothing), jax.tree.map(lambda x: x[:, :FEW], trials)
+    for rounds, looked_at in ((jnp.arange(ROUNDS - 1), few), (jnp.array([ROUNDS - 1]), trials)):
+        turns = jnp.tile(jnp.asarray(opened), len(rounds)), jnp.repeat(rounds, len(opened))
+        known, _ = jax.lax.scan(lambda known, now, looked_at=looked_at: closer(known, now, looked_at), known, turns)
+    return known
 
 
 def _valley(x: Float[Array, " place"], y: Float[Array, " place"]) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -35,7 +35,9 @@ class AdaRL(OneQ):
         self.lesson, self.model = lesson, model
         self.minimal = sufficient(compact(model.masks))
         self.view = View.of(self.minimal, lesson.scale.s_mean, lesson.scale.s_scale)
-        self.sources = sources_of(lesson, model, imagined=imagined)
+        # Seen by a policy that need not know theta, a step is the same elsewhere.
+        told = bool(self.minimal.theta_s_min.any() | self.minimal.theta_r_min.any())
+        self.sources = sources_of(lesson, model, imagined=imagined and (told or model.eye is None))
         self.algorithm = DoubleDQN(lesson.policy.learner, model.theta)
 
     def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> Trained:

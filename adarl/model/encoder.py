@@ -4,6 +4,8 @@ In: an image o_t, the action a_tm1 and the reward r_t that came before it, theta
 Out: the new memory, and a mixture of Gaussians for every dimension of s_t.
 """
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,6 +23,10 @@ EXTRAS = 64
 """Features of action, reward and theta together."""
 KEPT = 0.5
 """What is at first left of a belief a step later."""
+TRUST = 0.03
+"""How far a belief at first follows what a second look asks for."""
+Expect = Callable[[Float[Array, " state"]], Float[Array, "height width channel"]]
+"""What would be seen of a state."""
 
 
 class Memory(NamedTuple):
@@ -37,7 +43,9 @@ class Encoder(eqx.Module):
 
     What moved between two looks is small beside what is there: the LSTM reads it apart, and enlarged. A belief starts from
     the last one and the action, as a line, so that what an image says is added to what is known: a Kalman filter is of this
-    form.
+    form. Then comes a second look: what is believed is drawn, and where the image differs from the drawing, the belief
+    follows the way in which the drawing would come nearer. So nothing that the observation function can tell apart is lost
+    to the strips, whatever the noise.
     """
 
     look: Inwards
@@ -48,6 +56,10 @@ class Encoder(eqx.Module):
     out: eqx.nn.Linear
     onwards: eqx.nn.Linear
     """From the last belief, and the action and reward since."""
+    second: eqx.nn.Linear
+    """From the way in which a drawing of the belief would come nearer to the image."""
+    trust: eqx.nn.Linear
+    """How far to go that way, by what is remembered: far at first, and where there is little noise."""
     n_state: int = eqx.field(static=True)
     n_actions: int = eqx.field(static=True)
     floor: float = eqx.field(static=True)
@@ -77,6 +89,9 @@ class Encoder(eqx.Module):
         self.out = jax.tree.map(lambda x: jnp.repeat(x, mixture, axis=0), one)
         onwards = eqx.nn.Linear(n_state + n_actions + 1, n_state, use_bias=False, key=key_out)
         self.onwards = eqx.tree_at(lambda one: one.weight, onwards, KEPT * jnp.eye(n_state, n_state + n_actions + 1))
+        second = eqx.nn.Linear(n_state, n_state, use_bias=False, key=key_out)
+        self.second = eqx.tree_at(lambda one: one.weight, second, TRUST * jnp.eye(n_state))
+        self.trust = jax.tree.map(jnp.zeros_like, eqx.nn.Linear(memory, n_state, key=key_out))
         self.n_state, self.n_actions, self.floor = n_state, n_actions, floor
 
     @property
@@ -88,15 +103,17 @@ class Encoder(eqx.Module):
     def update(
         self,
         memory: Memory,
-        features: Float[Array, " feature"],
+        o: Float[Array, "height width channel"],
         before: Float[Array, " action_and_reward"],
         theta: Float[Array, " theta"],
+        expect: Expect,
     ) -> tuple[Memory, Mixture]:
-        """One more image, by its features, and what came `before` it."""
+        """One more image, and what came `before` it."""
+        features = self.look(o)
         begun = (before[: self.n_actions] != 0).any()
         looks = self._looks(features, jnp.where(begun, features - memory.seen, 0.0))
         h, c = self._remembered((memory.h, memory.c), self._heard(looks, before, theta))
-        q = self._moved(self._believed(h, looks), memory.s, before)
+        q = self._moved(self._believed(h, looks), memory.s, before, o, linear(self.trust, h), expect)
         return Memory(h, c, features, mean_of(q)), q
 
     def trial(
@@ -105,6 +122,7 @@ class Encoder(eqx.Module):
         a: Int[Array, " time"],
         r: Float[Array, " time"],
         theta: Theta,
+        expect: Expect,
     ) -> Mixture:
         """q(s_t | o_1..t, a_1..t-1, r_2..t; theta) at all times of a trial. Rewards are standardised.
 
@@ -120,13 +138,14 @@ class Encoder(eqx.Module):
             memory = self._remembered(memory, heard)
             return memory, memory[0]
 
-        def add(s: Array, now: tuple[Mixture, Array]) -> tuple[Array, Array]:
-            q = self._moved(now[0], s, now[1])
+        def add(s: Array, now: tuple[Mixture, Array, Array, Array]) -> tuple[Array, Array]:
+            q, *rest = now
+            q = self._moved(q, s, *rest, expect)
             return mean_of(q), q.mean
 
         _, h = jax.lax.scan(recall, (self.blank.h, self.blank.c), self._heard(looks, before, told))
         q = self._believed(h, looks)
-        return q._replace(mean=jax.lax.scan(add, self.blank.s, (q, before))[1])
+        return q._replace(mean=jax.lax.scan(add, self.blank.s, (q, before, o, linear(self.trust, h)))[1])
 
     def _looks(self, features: Float[Array, "*time feature"], moved: Float[Array, "*time feature"]) -> Array:
         return jnp.concatenate([features, self.swiftness * moved], axis=-1)
@@ -144,9 +163,12 @@ class Encoder(eqx.Module):
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         return jax.nn.sigmoid(o) * jnp.tanh(c), c
 
-    def _moved(self, q: Mixture, s: Float[Array, " state"], before: Array) -> Mixture:
-        """What an image says, added to what follows from the last belief."""
-        return q._replace(mean=q.mean + self.onwards(jnp.concatenate([s, before]))[:, None])
+    def _moved(self, q: Mixture, s: Array, before: Array, o: Array, trust: Array, expect: Expect) -> Mixture:
+        """What an image says, added to what follows from the last belief; and a second look."""
+        q = q._replace(mean=q.mean + self.onwards(jnp.concatenate([s, before]))[:, None])
+        drawn, pulled = jax.vjp(expect, mean_of(q))
+        (pull,) = pulled((o - drawn) / math.sqrt(o.size))
+        return q._replace(mean=q.mean + self.second(jnp.exp(trust) * pull)[:, None])
 
     def _believed(self, h: Float[Array, "*time memory"], looks: Array) -> Mixture:
         """What an image says."""

@@ -11,11 +11,11 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Camera, Factors
-from adarl.model.encoder import Encoder
-from adarl.model.mixture import mean_of
+from adarl.model.encoder import Encoder, Expect, Memory
+from adarl.model.mixture import Mixture, mean_of
 from adarl.model.observation import ObservationHead, Predictions
 from adarl.model.patches import Shape
-from adarl.types import Episodes, Theta
+from adarl.types import Episodes, Masks, Theta
 
 
 class Eye(eqx.Module):
@@ -24,6 +24,21 @@ class Eye(eqx.Module):
     encoder: Encoder
     observation: ObservationHead
     predictions: Predictions
+
+    def update(
+        self, memory: Memory, o: Array, before: Array, theta: Float[Array, " theta"], masks: Masks
+    ) -> tuple[Memory, Mixture]:
+        """What is believed after one more image. theta is raw and joined."""
+        return self.encoder.update(memory, o, before, theta, self.expects(theta[: masks.c_theta_to_o.shape[0]], masks))
+
+    def trial(self, o: Array, a: Array, r: Array, theta: Theta, masks: Masks) -> Mixture:
+        """What is believed at all times of a trial. theta is raw; rewards are standardised."""
+        return self.encoder.trial(o, a, r, theta, self.expects(theta.theta_o, masks))
+
+    def expects(self, theta_o: Float[Array, " theta_o"], masks: Masks) -> Expect:
+        """What would be seen of a state, without noise. How it is drawn is learned from what is drawn in the end only."""
+        draw = jax.lax.stop_gradient(self.observation.draw)
+        return lambda s: draw(jnp.concatenate([s * masks.c_s_to_o, theta_o * masks.c_theta_to_o]))
 
 
 class Film(eqx.Module):
@@ -99,14 +114,14 @@ BLOCK = 25  # trials that are looked at together
 
 
 @eqx.filter_jit
-def perceive(eye: Eye, film: Seen, theta: Theta, r_mean: Array, r_scale: Array) -> Episodes:
+def perceive(eye: Eye, masks: Masks, film: Seen, theta: Theta, r_mean: Array, r_scale: Array) -> Episodes:
     """The same trials with states as they are believed, where `theta` (raw, one row a domain) holds."""
     episodes = film.episodes
 
     def domain(k: Array, theta: Theta) -> Float[Array, "trial time_plus_1 state"]:
         def trial(i: Array) -> Float[Array, "time_plus_1 state"]:
             r = (episodes.r[k, i] - r_mean) / r_scale
-            return mean_of(eye.encoder.trial(film.frames(k, i), episodes.a[k, i], r, theta))
+            return mean_of(eye.trial(film.frames(k, i), episodes.a[k, i], r, theta, masks))
 
         return jax.lax.map(trial, jnp.arange(episodes.a.shape[1]), batch_size=BLOCK)
 

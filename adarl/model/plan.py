@@ -72,14 +72,14 @@ class MissVAEConfig(ModelConfig):
     """How many times dearer information is at first; it falls to one within the open phase."""
     floor: float = 0.003
     """Smallest standard deviation of a believed state and of what the transition expects of it."""
-    open_steps: int = 900
+    open_steps: int = 1500
     """Steps of Adam with all edges open, until theta has taken shape."""
-    search_steps: int = 900
+    search_steps: int = 1500
     """Steps in which the worth of every edge is measured."""
-    binary_steps: int = 600
+    binary_steps: int = 1000
     """Steps with the binary masks."""
-    batch: int = 30
-    """Trials in a batch, over all domains."""
+    batch: int = 10
+    """Trials in a batch, over all domains: many small steps see more than a few large ones."""
     learning_rate: float = 4e-3
     """Of functions and theta; decays to 2% before the masks are decided, and once more from 30% after."""
     theta_speed: float = 10.0

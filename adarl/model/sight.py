@@ -128,8 +128,9 @@ def look(
     """
     key_states, key_frames = jr.split(key)
     r = (trials.r - scale.r_mean) / scale.r_scale
-    over_trials = lambda f: jax.vmap(jax.vmap(f, in_axes=(0, 0, 0, None)))  # noqa: E731
-    q = spread_out(over_trials(eye.encoder.trial)(trials.o, trials.a, r, theta), apart)
+    trial = lambda o, a, r, theta: eye.trial(o, a, r, theta, masks)  # noqa: E731
+    over_trials = jax.vmap(jax.vmap(trial, in_axes=(0, 0, 0, None)))
+    q = spread_out(over_trials(trials.o, trials.a, r, theta), apart)
     s, log_q = draw_posterior(key_states, q)
     shown = some_frames(trials, s, frames, key_frames)
     valid = trials.valid.astype(jnp.float32)
@@ -222,4 +223,4 @@ def worth_to_o(eye: Eye, like: Masks, theta: Theta, shown: Shown) -> tuple[Array
 def believe(model: WorldModel, film: eyes.Seen, theta: Theta) -> Episodes:
     """Trials with the states that a model believes in, where `theta` (standardised, one row a domain) holds."""
     assert model.eye is not None
-    return perceive(model.eye, film, model.raw(theta), model.scale.r_mean, model.scale.r_scale)
+    return perceive(model.eye, model.masks, film, model.raw(theta), model.scale.r_mean, model.scale.r_scale)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Factors, Functional
 from adarl.network import Council
@@ -24,6 +24,7 @@ from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.elsewhere import Elsewhere
 from adarl.policy.foresee import episode
 from adarl.policy.imagine import Imagined
+from adarl.policy.perceived import Perceived
 from adarl.policy.replay import Experience
 from adarl.policy.view import View
 from adarl.types import Step, Theta
@@ -62,6 +63,7 @@ class PolicyConfig:
 
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
+STARTS = 1000  # of every source and kind, where they are drawn once
 
 
 class Algorithm(Protocol):
@@ -94,6 +96,15 @@ class Sources(eqx.Module):
     """The largest reward in the recordings."""
     elsewhere: Elsewhere | None = None
     """For AdaRL+ where images are seen."""
+    starts: Float[Array, "domain two start state"] | None = None
+    """Where a start costs as much as a step: usual and wide ones to choose from, drawn once."""
+
+    def start(self, key: PRNGKeyArray, k: Int[Array, ""], wide: Bool[Array, ""]) -> Float[Array, " state"]:
+        """Of an episode in a source."""
+        if self.starts is not None:
+            return self.starts[k, wide.astype(int), jr.randint(key, (), 0, self.starts.shape[2])]
+        assert self.domain is not None
+        return self.domain.reset(key, jax.tree.map(lambda f: f[k], self.factors), wide)
 
 
 class Worlds(eqx.Module):
@@ -148,6 +159,21 @@ def start(
     return LearnState(learner, ring, real, imagined, evaluated, none_yet, none_yet)
 
 
+@eqx.filter_jit
+def with_starts(sources: Sources, key: PRNGKeyArray) -> Sources:
+    """Sources whose episodes start at one of `STARTS` states of each kind, the same for all seeds."""
+    domain = sources.domain
+    assert domain is not None
+
+    def one(factors: Factors, wide: Array, key: PRNGKeyArray) -> Array:
+        reset = lambda k: domain.reset(k, factors, wide)  # noqa: E731
+        return jax.lax.map(reset, jr.split(key, STARTS), batch_size=100)
+
+    kinds = jax.vmap(one, in_axes=(None, 0, 0))
+    keys = jr.split(key, (sources.n_domains, 2))
+    return replace(sources, starts=jax.vmap(kinds, in_axes=(0, None, 0))(sources.factors, jnp.arange(2) > 0, keys))
+
+
 def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray) -> Worlds:
     domain = sources.domain
     assert domain is not None
@@ -187,13 +213,13 @@ def practise(
     eps = epsilon(step, config)
     domain, real = sources.domain, state.real
     assert domain is not None and real is not None
-    here = lambda tree: jax.tree.map(lambda x: x[assign(sources, config)], tree)  # noqa: E731
 
-    def one(key, s, age, theta, factors):
+    def one(key, s, age, theta, k):
+        factors = jax.tree.map(lambda f: f[k], sources.factors)
         key_act, key_step, key_wide, key_reset = jr.split(key, 4)
         a = double_dqn.act(key_act, state.learner.q, view(s, theta), eps)
         answer = domain.step(key_step, s, a, factors)
-        start = domain.reset(key_reset, factors, jr.bernoulli(key_wide, config.wide))
+        start = sources.start(key_reset, k, jr.bernoulli(key_wide, config.wide))
         settled = _settle(s, a, answer, age, start, theta, sources, view, config)
         if sources.elsewhere is None:
             return *settled, None
@@ -201,8 +227,10 @@ def practise(
         moved = sources.elsewhere.step(s, a, answer, theta, there)
         return *settled, experienced(view, s, a, moved, there, sources.best, config)
 
+    domains = assign(sources, config)
+    told = jax.tree.map(lambda x: x[domains], state.learner.told)
     keys = jr.split(key_real, real.age.shape[0])
-    new, s, age, other = jax.vmap(one)(keys, real.s, real.age, here(state.learner.told), here(sources.factors))
+    new, s, age, other = jax.vmap(one)(keys, real.s, real.age, told, jnp.asarray(domains))
     new = new if other is None else jax.tree.map(lambda x, y: jnp.concatenate([x, y]), new, other)
     state = eqx.tree_at(lambda s: s.real, state, Worlds(s, age, None))
     return rehearse(state, new, step, sources, algorithm, view, config, key_rehearse)
@@ -382,6 +410,8 @@ def learn(
     `given` is for the updates of an algorithm that looks at more than experience, one row a key.
     """
     both = jax.vmap(lambda k: jr.split(k))(keys)
+    if isinstance(sources.domain, Perceived):  # it would look at every start, taken or not
+        sources = with_starts(sources, jr.fold_in(keys[0], 1))
     if resumed is None:
         states = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))(both[:, 0])
         states, updates = with_given(states, given), 0

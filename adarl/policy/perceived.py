@@ -13,9 +13,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.domains.functional import Camera, Factors
 from adarl.model.encoder import Encoder, Memory
+from adarl.model.eye import Eye
 from adarl.model.mixture import mean_of
 from adarl.model.world import WorldModel
-from adarl.types import Step
+from adarl.types import Masks, Step
 
 THETA = "theta"
 """The factor that holds what the encoder is told of a domain: theta_o, theta_s and theta_r as the heads know them."""
@@ -25,7 +26,8 @@ class Perceived(eqx.Module):
     """The functional protocol around a camera. `factors[THETA]` is a vector."""
 
     camera: Camera = eqx.field(static=True)
-    encoder: Encoder
+    eye: Eye
+    masks: Masks
     r_mean: Float[Array, ""]
     r_scale: Float[Array, ""]
 
@@ -33,7 +35,12 @@ class Perceived(eqx.Module):
     def by(cls, model: WorldModel, camera: Camera) -> "Perceived":
         """A domain as a model sees it."""
         assert model.eye is not None
-        return cls(camera, model.eye.encoder, model.scale.r_mean, model.scale.r_scale)
+        return cls(camera, model.eye, model.masks, model.scale.r_mean, model.scale.r_scale)
+
+    @property
+    def encoder(self) -> Encoder:
+        """Of the eye."""
+        return self.eye.encoder
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -79,6 +86,5 @@ class Perceived(eqx.Module):
         return Memory(*memory), hidden
 
     def _looked(self, key, memory: Memory, s: Array, before: Array, factors: Factors) -> Float[Array, " state"]:
-        features = self.encoder.look(self.camera.observe(key, s, factors))
-        memory, q = self.encoder.update(memory, features, before, factors[THETA])
+        memory, q = self.eye.update(memory, self.camera.observe(key, s, factors), before, factors[THETA], self.masks)
         return jnp.concatenate([mean_of(q), *memory, s])
