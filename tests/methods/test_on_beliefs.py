@@ -47,3 +47,16 @@ def test_what_one_method_found_of_a_target_another_need_not_find_again(monkeypat
     monkeypatch.setattr(stages, "target_samples", None)  # nobody looks again
     again = stages.adapt(*at, found.known)
     assert all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(again), strict=True))
+
+
+def test_where_no_theta_matters_to_a_policy_nothing_is_moved_elsewhere():
+    plan = dataclasses.replace(CONFIG.vae, theta_s=1, theta_r=0, theta_o=1)
+    model = model_like(*stages.sizes_of(FAMILY, plan), plan, stages.image_of(FAMILY))
+    quiet, config = Progress(quiet=True), resolve(FAMILY, CONFIG)
+    film = stages.film_of(FAMILY, FAMILY.sources, stages.record(FAMILY, FAMILY.sources, config, jr.key(0), quiet), jr.key(1))
+    for edge in (0.0, 1.0):
+        masks = jax.tree.map(jnp.ones_like, model.masks)
+        masks = dataclasses.replace(masks, c_theta_to_s=jnp.full_like(masks.c_theta_to_s, edge))
+        one = dataclasses.replace(model, masks=masks)
+        method: Any = stages.method_of("adarl_plus", stages.lesson_of(FAMILY, film, config, one), one, config)
+        assert (method.sources.elsewhere is not None) == bool(edge)

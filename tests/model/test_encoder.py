@@ -11,8 +11,20 @@ from adarl.types import Theta
 
 IMAGE = (8, 8, 1)
 ENCODER = Encoder(IMAGE, 3, 2, 3, features=8, memory=5, mixture=2, floor=0.01, key=jr.key(0))
-TRIAL, UPDATE = eqx.filter_jit(ENCODER.trial), eqx.filter_jit(ENCODER.update)
 THETA = Theta(jnp.array([0.3]), jnp.array([-1.0]), jnp.array([2.0]))
+SLOPES = jr.normal(jr.key(7), (64, 3))
+
+
+def expect(s):
+    """A picture that is linear in the state."""
+    return (SLOPES @ s).reshape(IMAGE)
+
+
+def looking(encoder: Encoder):
+    return eqx.filter_jit(lambda o, a, r, theta: encoder.trial(o, a, r, theta, expect))
+
+
+TRIAL, UPDATE = looking(ENCODER), eqx.filter_jit(lambda *known: ENCODER.update(*known, expect))
 
 
 def trial(n: int = 6):
@@ -27,7 +39,7 @@ def test_a_trial_is_one_update_after_the_other():
     memory = ENCODER.blank
     for t in range(7):
         before = jnp.zeros(3) if t == 0 else ENCODER.before(a[t - 1], r[t - 1])
-        memory, now = UPDATE(memory, ENCODER.look(o[t]), before, joined(THETA))
+        memory, now = UPDATE(memory, o[t], before, joined(THETA))
         np.testing.assert_allclose(now.mean, q.mean[t], rtol=1e-4, atol=1e-5)
 
 
@@ -42,11 +54,34 @@ def test_nothing_is_believed_for_what_comes_later():
 def test_what_moved_is_read_enlarged_but_not_at_the_first_look():
     o, a, r = trial()
     swift = eqx.tree_at(lambda e: e.swiftness, ENCODER, jnp.float32(50.0))
-    q, enlarged = TRIAL(o, a, r, THETA), eqx.filter_jit(swift.trial)(o, a, r, THETA)
+    q, enlarged = TRIAL(o, a, r, THETA), looking(swift)(o, a, r, THETA)
     np.testing.assert_array_equal(q.mean[0], enlarged.mean[0])
     assert (q.mean[1] != enlarged.mean[1]).all()
     still = jnp.broadcast_to(o[:1], o.shape)
-    np.testing.assert_array_equal(TRIAL(still, a, r, THETA).mean, eqx.filter_jit(swift.trial)(still, a, r, THETA).mean)
+    np.testing.assert_array_equal(TRIAL(still, a, r, THETA).mean, looking(swift)(still, a, r, THETA).mean)
+
+
+def test_a_second_look_follows_what_the_drawing_lacks():
+    """By hand: the belief before it, plus trust times the slopes of the picture times what the picture lacks."""
+    o, a, r = trial(1)
+    blind = eqx.tree_at(lambda e: e.second.weight, ENCODER, replace_fn=jnp.zeros_like)
+    trust = jnp.array([0.5, 0.0, -1.0])
+    sure = eqx.tree_at(lambda e: e.trust.bias, ENCODER, trust)
+    before = mean_of(looking(blind)(o, a, r, THETA))[0]
+    pull = SLOPES.T @ (o[0].ravel() - SLOPES @ before) / 8.0
+    by_hand = before + ENCODER.second.weight @ (jnp.exp(trust) * pull)
+    np.testing.assert_allclose(mean_of(looking(sure)(o, a, r, THETA))[0], by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_a_second_look_at_what_was_believed_changes_nothing():
+    o, a, r = trial(1)
+    blind = eqx.tree_at(lambda e: e.second.weight, ENCODER, replace_fn=jnp.zeros_like)
+    believed = mean_of(looking(blind)(o, a, r, THETA))[0]
+    as_it_is = lambda s: o[0] + (SLOPES @ (s - believed)).reshape(IMAGE)  # noqa: E731
+    seen = eqx.filter_jit(lambda: ENCODER.trial(o, a, r, THETA, as_it_is))()
+    np.testing.assert_allclose(mean_of(seen)[0], believed, rtol=1e-5, atol=1e-6)
+    brighter = eqx.filter_jit(lambda: ENCODER.trial(o, a, r, THETA, lambda s: as_it_is(s) - 1.0))()
+    assert (jnp.abs(mean_of(brighter)[0] - believed) > 1e-3).any()
 
 
 def test_image_action_reward_and_theta_are_read():

@@ -147,12 +147,13 @@ def test_an_edge_to_o_is_worth_what_is_lost_without_it():
 def test_perceived_trials_are_what_the_encoder_expects():
     assert EYE is not None
     one = film(trials=4)
-    seen = perceive(EYE, one, THETA, jnp.float32(0.5), jnp.float32(2.0))
+    seen = perceive(EYE, EVERY, one, THETA, jnp.float32(0.5), jnp.float32(2.0))
     assert seen.s.shape == (2, 4, 6, 3)
     np.testing.assert_array_equal(seen.a, one.episodes.a)
     k, i = jnp.int32(1), jnp.int32(3)
     theta = jax.tree.map(lambda t: t[1], THETA)
-    q = eqx.filter_jit(EYE.encoder.trial)(FRAMES(one, k, i), one.episodes.a[1, 3], (one.episodes.r[1, 3] - 0.5) / 2.0, theta)
+    r = (one.episodes.r[1, 3] - 0.5) / 2.0
+    q = eqx.filter_jit(EYE.trial)(FRAMES(one, k, i), one.episodes.a[1, 3], r, theta, EVERY)
     by_hand = (jax.nn.softmax(q.logits) * q.mean).sum(-1)
     np.testing.assert_allclose(seen.s[1, 3], by_hand, rtol=1e-4, atol=1e-5)
 

@@ -210,6 +210,28 @@ class Mirrored(eqx.Module):
         return here._replace(r=jnp.where(there.theta_s[0] < 0, here.r, 1.0 - here.r))
 
 
+def test_starts_that_are_drawn_once_are_of_their_source_and_kind(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(learning, "STARTS", 200)
+
+    class Anywhere(Table):
+        """It starts at a number between its factor and its factor plus one; wide starts are negative."""
+
+        def reset(self, key, factors, wide):
+            return jnp.where(wide, -1.0, 1.0) * (factors["at"] + jr.uniform(key, (1,)))
+
+    at = {"at": jnp.array([0.0, 10.0])}
+    bare = Sources(Anywhere(), at, 2, None, jnp.float32(1.0))
+    ready = learning.with_starts(bare, jr.key(3))
+    assert ready.starts is not None and ready.starts.shape == (2, 2, 200, 1)
+    for k in (0, 1):
+        for wide in (False, True):
+            pick = lambda key, k=k, wide=wide: ready.start(key, jnp.int32(k), jnp.bool_(wide))  # noqa: E731
+            drawn = np.asarray(jax.vmap(pick)(jr.split(jr.key(4), 50))) * (-1 if wide else 1)
+            assert (drawn >= 10 * k).all() and (drawn <= 10 * k + 1).all() and len(np.unique(drawn)) > 20
+            assert set(np.abs(drawn).ravel()) <= set(np.abs(np.asarray(ready.starts[k, int(wide)])).ravel())
+    assert bare.start(jr.key(5), jnp.int32(1), jnp.bool_(False)) != ready.start(jr.key(5), jnp.int32(1), jnp.bool_(False))
+
+
 def test_steps_as_they_would_have_been_elsewhere_teach_thetas_that_reality_never_showed():
     got = train(sources(BANDIT, elsewhere=Mirrored()), algorithm=told(-1.0, -1.0))
     np.testing.assert_allclose(values(got.chosen, 0, -1.0), [[0, 1]] * 2, atol=0.15)

@@ -8,15 +8,24 @@ import numpy as np
 from dot import Dot
 
 from adarl.domains.functional import Functional
+from adarl.model import masks as gates
 from adarl.model.encoder import Encoder, joined
+from adarl.model.eye import Eye
 from adarl.model.mixture import mean_of
+from adarl.model.observation import ObservationHead, Predictions
 from adarl.policy.perceived import THETA, Perceived
 from adarl.policy.view import View
 from adarl.types import Theta
 
 CAMERA = Dot()
 ENCODER = Encoder(CAMERA.image, 3, 2, 2, features=8, memory=5, mixture=2, floor=0.01, key=jr.key(0))
-WORLD = Perceived(CAMERA, ENCODER, jnp.float32(0.5), jnp.float32(2.0))
+EYE = Eye(
+    ENCODER,
+    ObservationHead(3, 0, CAMERA.image, key=jr.key(1)),
+    Predictions(3, 2, 0, 1, 1, CAMERA.image, key=jr.key(2)),
+)
+MASKS = gates.every_edge(3, 1, 1, 1.0, 0)
+WORLD = Perceived(CAMERA, EYE, MASKS, jnp.float32(0.5), jnp.float32(2.0))
 THETA_HERE = Theta(jnp.array([0.3]), jnp.array([-0.7]), jnp.zeros(0))
 FACTORS = {"noise": jnp.float32(0.0), THETA: joined(THETA_HERE)}
 
@@ -40,7 +49,7 @@ def test_beliefs_are_those_of_the_whole_trial():
     hidden = WORLD.hidden(states)
     np.testing.assert_allclose(hidden[1:] - hidden[:-1], 0.3 * (2 * actions - 1)[:, None], rtol=1e-5)
     images = jax.vmap(lambda s: CAMERA.observe(jr.key(0), s, FACTORS))(hidden)
-    q = eqx.filter_jit(ENCODER.trial)(images, actions, (steps.r - 0.5) / 2.0, THETA_HERE)
+    q = eqx.filter_jit(EYE.trial)(images, actions, (steps.r - 0.5) / 2.0, THETA_HERE, MASKS)
     np.testing.assert_allclose(states[:, :3], mean_of(q), rtol=1e-4, atol=1e-5)
 
 
