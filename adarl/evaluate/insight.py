@@ -100,16 +100,20 @@ SHOWN = (0, 5, 10, 20, 30, 40)
 
 
 def judged(model: WorldModel, film: Film, theta: Theta, names: tuple[str, ...], rng: np.random.Generator) -> dict[str, Any]:
-    """What a line reads out of beliefs, and how far from the truth it is ahead. theta has a row for every domain."""
+    """What a line reads out of beliefs, and how far from the truth it is ahead. theta has a row for every domain.
+
+    Of domains in which no trial is long enough nothing is said of what lies ahead.
+    """
     line = readout(*seen_rows(model, film, theta), rng)
+    by_name = lambda row: dict(zip(names, row.tolist(), strict=True))  # noqa: E731
     errors = []
-    for k in range(film.episodes.a.shape[0]):
-        found = ahead(model, film.of_domain(k), jax.tree.map(lambda t, k=k: t[k], theta), max(HORIZONS))
+    for k in np.flatnonzero(np.asarray(film.episodes.valid).sum(2).max(1) >= LOOKS + max(HORIZONS)):
+        found = ahead(model, film.of_domain(int(k)), jax.tree.map(lambda t, k=k: t[k], theta), max(HORIZONS))
         errors.append(np.abs(line(found.foretold) - found.hidden)[:, list(HORIZONS)])
-    median = np.median(np.concatenate(errors), axis=0)
+    median = np.median(np.concatenate(errors), axis=0) if errors else []
     return {
-        "explained": dict(zip(names, line.explained.tolist(), strict=True)),
-        "ahead": {str(n): dict(zip(names, row.tolist(), strict=True)) for n, row in zip(HORIZONS, median, strict=True)},
+        "explained": by_name(line.explained),
+        "ahead": {str(n): by_name(row) for n, row in zip(HORIZONS, median, strict=False)},
     }
 
 

@@ -95,11 +95,10 @@ CARTPOLE_POMDP = Grid(
     unit="A score is the mean over a seed's evaluation episodes: steps survived, cut at 10,000."
     " A trajectory has at most 40 steps. All methods act on what a model of the same kind believes of the state; those"
     " without a theta share one that is told nothing of the domain.",
-    settings="Settings of the learner are the same for every method, and in every method several networks act together."
-    " This, the settings and how far AdaRL+ goes beyond the sources were chosen in trials of 8 to 10 seeds of AdaRL and"
-    " AdaRL+, most of them on other gravities, whose scores in the targets were seen; updates are as many as there was"
-    " time for, and policies still improve when they end. What PNN, PSM and MQL alone have is as in their papers or by hand;"
-    " it was not searched.",
+    settings="Settings of the learner are the same for every method of a row, and in every method several networks act"
+    " together. Those and the model's settings were chosen in trials of 8 to 10 seeds of AdaRL and AdaRL+ on gravity and"
+    " noise, whose scores in the targets were seen. What PNN, PSM and MQL alone have is as in their papers or by hand; it"
+    " was not searched.",
     paper="POMDP",
 )
 

@@ -81,6 +81,12 @@ def test_a_trial_is_shown_as_far_as_it_goes(monkeypatch):
     assert found["explained"]["x"] <= 1 and set(found["ahead"]) == {"1", "3"} and found["ahead"]["3"]["x"] > 0
 
 
+def test_nothing_is_said_of_what_lies_ahead_where_no_trial_is_long_enough():
+    one = model()
+    found = insight.judged(one, FILM, one.theta, ("x",), np.random.default_rng(0))  # 12 steps, where 25 are needed
+    assert found["explained"]["x"] <= 1 and found["ahead"] == {}
+
+
 def test_a_state_is_drawn_as_the_observation_shows_it():
     one = model()
     theta = jax.tree.map(lambda t: t[0], one.theta)
