@@ -139,8 +139,8 @@ class Encoder(eqx.Module):
             return memory, memory[0]
 
         def add(s: Array, now: tuple[Mixture, Array, Array, Array]) -> tuple[Array, Array]:
-            q, *rest = now
-            q = self._moved(q, s, *rest, expect)
+            q, before, o, trust = now
+            q = self._moved(q, s, before, o, trust, expect)
             return mean_of(q), q.mean
 
         _, h = jax.lax.scan(recall, (self.blank.h, self.blank.c), self._heard(looks, before, told))
