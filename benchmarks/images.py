@@ -5,8 +5,8 @@
 Writes results/images.json. Absolute rates belong to the machine; the ratio is what is claimed. Both look at every image of
 as many trials, carry a memory of the same width, draw as many images anew and as many one step ahead, and make a step of
 Adam on the sum. The torch model has what such models usually have: overlapping convolutions, four pixels wide, every second
-pixel; it has no masks, one transition for all dimensions and no second look, for which ours draws every image once more: that
-is less work than ours.
+pixel; it has no masks, one transition for all dimensions and no second look, for which ours draws every image once more.
+That is less work than ours.
 """
 
 import json
