@@ -23,7 +23,8 @@ from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[re
 from adarl.domains.cartpole import CartPole
 from adarl.policy import learn
 from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
-from adarl.policy.learn import PolicyConfig, Sources
+from adarl.policy.learn import PolicyConfig
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import Theta
 

@@ -23,7 +23,8 @@ from adarl.policy import learn
 from adarl.policy.double_dqn import DoubleDQN
 from adarl.policy.elsewhere import Elsewhere
 from adarl.policy.imagine import Imagined
-from adarl.policy.learn import LearnState, Sources
+from adarl.policy.learn import LearnState
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import Compact, Episodes, Theta
 

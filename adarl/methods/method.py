@@ -25,9 +25,10 @@ from adarl.model.rows import measure, pack
 from adarl.model.sight import believe
 from adarl.model.world import Scale, WorldModel
 from adarl.policy import learn
-from adarl.policy.learn import Algorithm, LearnState, PolicyConfig, Sources
+from adarl.policy.learn import Algorithm, LearnState, PolicyConfig
 from adarl.policy.perceived import THETA
 from adarl.policy.replay import Experience
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import AdarlError, Episodes, Step, Theta, Transition
 

@@ -25,7 +25,7 @@ from adarl.methods.method import (
 )
 from adarl.model.encoder import joined
 from adarl.policy.double_dqn import DoubleDQN
-from adarl.policy.learn import Sources
+from adarl.policy.sources import Sources
 
 
 class Oracle(OneQ):

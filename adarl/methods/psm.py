@@ -23,8 +23,9 @@ from adarl.methods.non_t import NonT, Pooling
 from adarl.network import Network, linear
 from adarl.policy import double_dqn, learn
 from adarl.policy.double_dqn import DoubleDQN, Learner
-from adarl.policy.learn import LearnState, Sources
+from adarl.policy.learn import LearnState
 from adarl.policy.replay import Experience
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import AdarlError
 

@@ -23,7 +23,6 @@ from adarl.policy.learn import (
     EVALUATIONS,
     LearnState,
     PolicyConfig,
-    Sources,
     assign,
     epsilon,
     experienced,
@@ -32,6 +31,7 @@ from adarl.policy.learn import (
     score_in_dreams,
     start,
 )
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import Step, Theta
 

@@ -15,17 +15,16 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from adarl.domains.functional import Factors, Functional
 from adarl.network import Council
 from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
-from adarl.policy.elsewhere import Elsewhere
 from adarl.policy.foresee import episode
 from adarl.policy.imagine import Imagined
 from adarl.policy.perceived import Perceived
 from adarl.policy.replay import Experience
+from adarl.policy.sources import Sources, with_starts
 from adarl.policy.view import View
 from adarl.types import Step, Theta
 
@@ -63,7 +62,6 @@ class PolicyConfig:
 
 EVALUATIONS = 20  # episodes a network is judged by in the sources
 DREAMS = 60  # and in imagination, which is wider
-STARTS = 1000  # of every source and kind, where they are drawn once
 
 
 class Algorithm(Protocol):
@@ -80,31 +78,6 @@ class Algorithm(Protocol):
     def told(self, q: Any, key: PRNGKeyArray) -> Theta:
         """What `q` is told of every source when it is evaluated."""
         ...
-
-
-class Sources(eqx.Module):
-    """Where the policy may practise."""
-
-    domain: Functional | None
-    """None where the sources are Gymnasium environments."""
-    factors: Factors
-    """Arrays over the source domains."""
-    n_domains: int = eqx.field(static=True)
-    imagined: Imagined | None
-    """For AdaRL+."""
-    best: Float[Array, ""]
-    """The largest reward in the recordings."""
-    elsewhere: Elsewhere | None = None
-    """For AdaRL+ where images are seen."""
-    starts: Float[Array, "domain two start state"] | None = None
-    """Where a start costs as much as a step: usual and wide ones to choose from, drawn once."""
-
-    def start(self, key: PRNGKeyArray, k: Int[Array, ""], wide: Bool[Array, ""]) -> Float[Array, " state"]:
-        """Of an episode in a source."""
-        if self.starts is not None:
-            return self.starts[k, wide.astype(int), jr.randint(key, (), 0, self.starts.shape[2])]
-        assert self.domain is not None
-        return self.domain.reset(key, jax.tree.map(lambda f: f[k], self.factors), wide)
 
 
 class Worlds(eqx.Module):
@@ -157,21 +130,6 @@ def start(
     evaluated = jax.tree.map(lambda x: jnp.repeat(x[None], n_evaluations, axis=0), learner.q)
     none_yet = jnp.full(n_evaluations, -jnp.inf)
     return LearnState(learner, ring, real, imagined, evaluated, none_yet, none_yet)
-
-
-@eqx.filter_jit
-def with_starts(sources: Sources, key: PRNGKeyArray) -> Sources:
-    """Sources whose episodes start at one of `STARTS` states of each kind, the same for all seeds."""
-    domain = sources.domain
-    assert domain is not None
-
-    def one(factors: Factors, wide: Array, key: PRNGKeyArray) -> Array:
-        reset = lambda k: domain.reset(k, factors, wide)  # noqa: E731
-        return jax.lax.map(reset, jr.split(key, STARTS), batch_size=100)
-
-    kinds = jax.vmap(one, in_axes=(None, 0, 0))
-    keys = jr.split(key, (sources.n_domains, 2))
-    return replace(sources, starts=jax.vmap(kinds, in_axes=(0, None, 0))(sources.factors, jnp.arange(2) > 0, keys))
 
 
 def _begin(sources: Sources, domains: Int[np.ndarray, " env"], key: PRNGKeyArray) -> Worlds:

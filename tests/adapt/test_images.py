@@ -59,9 +59,9 @@ def model():
     )
 
 
-@pytest.mark.parametrize("noise", [0.4, 1.0])
-def test_theta_o_is_read_off_the_pixels(noise: float):
-    known = adapt(model(), film(noise))
+@pytest.mark.parametrize(("noise", "trials"), [(0.4, 3), (1.0, 20)])  # all of few trials, and few of many before all
+def test_theta_o_is_read_off_the_pixels(noise: float, trials: int):
+    known = adapt(model(), film(noise, trials))
     width = SHARPEST + np.exp(-1 + float(known.theta.theta_o[0]))
     assert width == pytest.approx(np.sqrt(noise), rel=0.1) and known.sd.theta_o[0] < 0.2
 

@@ -16,9 +16,11 @@ from jaxtyping import Array
 from adarl.domains.functional import Functional
 from adarl.network import Network
 from adarl.policy import learn as learning
+from adarl.policy import sources as sources_module
 from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
 from adarl.policy.foresee import foresee, suited
-from adarl.policy.learn import LearnState, PolicyConfig, Sources, learn
+from adarl.policy.learn import LearnState, PolicyConfig, learn
+from adarl.policy.sources import Sources
 from adarl.policy.view import View
 from adarl.types import Compact, Step, Theta
 
@@ -211,7 +213,7 @@ class Mirrored(eqx.Module):
 
 
 def test_starts_that_are_drawn_once_are_of_their_source_and_kind(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(learning, "STARTS", 200)
+    monkeypatch.setattr(sources_module, "STARTS", 200)
 
     class Anywhere(Table):
         """It starts at a number between its factor and its factor plus one; wide starts are negative."""
@@ -221,7 +223,7 @@ def test_starts_that_are_drawn_once_are_of_their_source_and_kind(monkeypatch: py
 
     at = {"at": jnp.array([0.0, 10.0])}
     bare = Sources(Anywhere(), at, 2, None, jnp.float32(1.0))
-    ready = learning.with_starts(bare, jr.key(3))
+    ready = sources_module.with_starts(bare, jr.key(3))
     assert ready.starts is not None and ready.starts.shape == (2, 2, 200, 1)
     for k in (0, 1):
         for wide in (False, True):
