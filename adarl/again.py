@@ -1,6 +1,7 @@
 """Recordings by a policy, where random actions do not reach what a policy meets: the model is then estimated from both.
 
-In: recordings of the sources. Out: as many more, by the policy that Algorithm 1 makes of them.
+In: recordings of the sources. Out: as many more, by the policy that Algorithm 1 makes of them; or, where images are seen and
+a model takes long, the model that goes on from one of the recordings alone.
 """
 
 import dataclasses
@@ -16,10 +17,13 @@ from jaxtyping import Array, Float, Int
 from adarl.collect import collect
 from adarl.config import Config
 from adarl.domains.family import Family
-from adarl.domains.functional import Camera
 from adarl.domains.host import Host
 from adarl.methods.adarl import AdaRL
 from adarl.methods.method import Resume
+from adarl.model import fit
+from adarl.model.eye import Film
+from adarl.model.plan import MissVAEConfig
+from adarl.model.world import WorldModel
 from adarl.policy import double_dqn
 from adarl.policy import host as host_policy
 from adarl.policy.perceived import Perceived
@@ -30,21 +34,50 @@ from adarl.types import Episodes, Theta
 
 GUESSES = 0.3
 """Share of random actions when a policy records."""
+SOON = 3
+"""A policy that only records where images are seen has so many times fewer updates."""
 
 
 def record_again(family: Family, episodes: Episodes, config: Config, key, resume: Resume, progress: Progress) -> Episodes:
     """The recordings, and as many more by the policy that Algorithm 1 makes of them; some of its actions are random."""
     key_model, key_policy, key_record = jr.split(key, 3)
-    images = isinstance(family.domain, Camera)
-    seen = film_of(family, family.sources, episodes, jr.fold_in(key, 1)) if images else episodes
-    plan = sized(config.vae if images else config.model, family, None)
-    model = estimate_model(family, seen, plan, None, key_model, resume.part("model"), progress)
-    method = AdaRL(lesson_of(family, seen, config, model), model)
+    plan = sized(config.model, family, None)
+    model = estimate_model(family, episodes, plan, None, key_model, resume.part("model"), progress)
+    more = recorded(AdaRL(lesson_of(family, episodes, config), model), config, key_policy, key_record, resume, progress)
+    return _beside(episodes, more)
+
+
+def estimate_again(
+    family: Family, film: Film, model: WorldModel, config: Config, key, resume: Resume, progress: Progress
+) -> WorldModel:
+    """A model of images that goes on from one of random actions, with what a policy on it recorded beside them.
+
+    Which edges there are was decided; functions, beliefs and theta move on.
+    """
+    key_model, key_policy, key_record = jr.split(key, 3)
+    learner, every = config.policy.learner, config.policy.evaluate_every
+    learner = dataclasses.replace(learner, updates=max(2, learner.updates // (SOON * every)) * every)
+    config = dataclasses.replace(config, policy=dataclasses.replace(config.policy, learner=learner))
+    method = AdaRL(lesson_of(family, film, config, model), model)
+    more = recorded(method, config, key_policy, key_record, resume, progress)
+    both = film_of(family, family.sources, _beside(film.episodes, more), key_record)
+    plan: MissVAEConfig = dataclasses.replace(config.vae, open_steps=0, search_steps=0, binary_steps=config.vae.again_steps)
+    begin = lambda: fit.known(model, plan)  # noqa: E731
+    same = fit.Bounds(model.masks, model.masks)
+    further = estimate_model(family, both, plan, same, key_model, resume.part("model"), progress, begin)
+    return dataclasses.replace(further, masks_prob=model.masks_prob)
+
+
+def recorded(method: AdaRL, config: Config, key_policy, key_record, resume: Resume, progress: Progress) -> Episodes:
+    """Of the policy that a method learns."""
     bar = progress.stage("policy (to record)", config.policy.learner.updates)
     trained = method.train(key_policy[None], resume.part("policy"), bar)
     q = jax.tree.map(lambda x: x[0], trained.q)
-    by = by_policy_on_host if isinstance(family.domain, Host) else by_policy
-    more = by(method, q, config, key_record)
+    by = by_policy_on_host if isinstance(method.lesson.family.domain, Host) else by_policy
+    return by(method, q, config, key_record)
+
+
+def _beside(episodes: Episodes, more: Episodes) -> Episodes:
     return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from adarl import exhibits, stages
 from adarl.adapt.states import Estimate
-from adarl.again import record_again
+from adarl.again import estimate_again, record_again
 from adarl.agent import Agent, model_like
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.camera import check_camera
@@ -82,7 +82,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         lambda _: stages.record(family, family.sources, config, key_collect, progress),
         lambda: stages.episodes_like(family, config),
     )
-    for i in range(config.collect.again):
+    for i in range(0 if images else config.collect.again):
         key_again = jr.fold_in(key_collect, i + 1)
         episodes = run.stage(
             f"collect_{i + 1}",
@@ -108,6 +108,13 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda resume, rest=rest: stages.estimate_model(*rest, resume, progress),
             lambda plan=plan, known=known: model_like(*stages.sizes_of(known, plan), plan, stages.image_of(known)),
         )
+        for i in range(config.collect.again if images else 0):
+            rest = (known, film, models[name], config, jr.fold_in(key_model, i + 1))
+            models[name] = run.stage(
+                f"{name}_{i + 1}",
+                lambda resume, rest=rest: estimate_again(*rest, resume, progress),
+                lambda model=models[name]: model,
+            )
         lessons[name] = stages.lesson_of(known, film, config, models[name])
     found = Compared({}, {}, {}, [], {}, structure, why_not)
     known_by: dict[tuple[str, str, str], Estimate] = {}

@@ -4,7 +4,7 @@ In: a family, the results of earlier stages, the configuration, a key. Out: arra
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -148,10 +148,12 @@ def estimate_model(
     key,
     resume: Resume,
     progress: Progress,
+    begin: Callable[[], fit.FitState] | None = None,
 ) -> WorldModel:
-    """Algorithm 1, line 2, second half: Eq. 1 from the recordings."""
+    """Algorithm 1, line 2, second half: Eq. 1 from the recordings. `begin` gives a state to go on from."""
     bar = progress.stage("model", plan.steps)
-    state = resume.load(lambda: fit.start(*sizes_of(family, plan), plan, jr.key(0), image_of(family)))
+    state = resume.load(begin or (lambda: fit.start(*sizes_of(family, plan), plan, jr.key(0), image_of(family))))
+    state = begin() if state is None and begin is not None else state
 
     def each(state: fit.FitState, terms) -> None:
         resume.save(state)

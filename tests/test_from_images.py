@@ -1,5 +1,6 @@
 """The whole path where only images are seen, on a small world: what each method does, the agent, and the report."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from dot import CONFIG, FAMILY, Dot
 import adarl
 from adarl import Agent, experiment
 from adarl.experiment import Result
+
+AGAIN = replace(CONFIG, collect=replace(CONFIG.collect, again=1), vae=replace(CONFIG.vae, again_steps=100))
+"""A policy records too."""
 
 
 class Seen(gym.Env):
@@ -38,7 +42,7 @@ class Seen(gym.Env):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return experiment.run(FAMILY, CONFIG, tmp_path_factory.mktemp("runs") / "dot")
+    return experiment.run(FAMILY, AGAIN, tmp_path_factory.mktemp("runs") / "dot")
 
 
 def test_a_run_from_images_is_scored_and_told(result: Result):
@@ -49,9 +53,19 @@ def test_a_run_from_images_is_scored_and_told(result: Result):
     assert "What it sees" in page and "foretold" in page
 
 
+def test_a_model_goes_on_from_the_one_of_random_actions(result: Result):
+    stages = {path.name.removesuffix(".manifest.json") for path in result.directory.glob("*.manifest.json")}
+    assert {"collect", "model", "model_1"} <= stages and "collect_1" not in stages
+    before, after = (np.load(result.directory / f"{name}.npz") for name in ("model", "model_1"))
+    same = {name for name in before.files if np.array_equal(before[name], after[name])}
+    moved = set(before.files) - same
+    assert any("masks" in name for name in same) and not any("masks" in name for name in moved)
+    assert any("encoder" in name for name in moved)
+
+
 def test_a_second_call_does_nothing_anew(result: Result):
     stamps = {path.name: path.stat().st_mtime_ns for path in result.directory.glob("*.manifest.json")}
-    again = experiment.run(FAMILY, CONFIG, result.directory)
+    again = experiment.run(FAMILY, AGAIN, result.directory)
     assert stamps == {path.name: path.stat().st_mtime_ns for path in result.directory.glob("*.manifest.json")}
     assert again.summary["scores"] == result.summary["scores"]
 

@@ -88,6 +88,12 @@ def start(
     return FitState(parameters, _optimiser(config).init(parameters), worth, jnp.int32(0))
 
 
+def known(model: WorldModel, config: ModelConfig) -> FitState:
+    """The state of a loop that goes on from a model."""
+    parameters: Any = Parameters(model.heads, jax.vmap(model.raw)(model.theta), model.eye)
+    return FitState(parameters, _optimiser(config).init(parameters), model.masks, jnp.int32(0))
+
+
 def _unsure(heads: Heads, mixture: int) -> Heads:
     """Functions that expect states to stay about where they are, but not surely: a belief must be free to say something."""
     change = lambda h: (h.transition.linear.weight, h.transition.out.weight, h.transition.out.bias)  # noqa: E731
@@ -149,9 +155,10 @@ def _optimiser(config: ModelConfig) -> optax.GradientTransformation:
     )
     named = lambda name, part: jax.tree.map(lambda _: name, part)  # noqa: E731
     labels = lambda p: Parameters(named("heads", p.heads), named("theta", p.theta), named("heads", p.eye))  # noqa: E731
+    # The functions' many small arrays go as one: compiled sooner, and fewer steps of the machine a step.
     return optax.chain(
         optax.clip_by_global_norm(1000.0 if isinstance(config, MissVAEConfig) else 10.0),
-        optax.multi_transform({"heads": optax.adam(rate), "theta": swift}, labels),
+        optax.multi_transform({"heads": optax.flatten(optax.adam(rate)), "theta": swift}, labels),
     )
 
 

@@ -78,6 +78,8 @@ class MissVAEConfig(ModelConfig):
     """Steps in which the worth of every edge is measured."""
     binary_steps: int = 1000
     """Steps with the binary masks."""
+    again_steps: int = 1500
+    """Steps with the same masks on what a policy recorded beside, each time that it did."""
     batch: int = 10
     """Trials in a batch, over all domains: many small steps see more than a few large ones."""
     learning_rate: float = 4e-3

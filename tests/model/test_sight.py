@@ -12,7 +12,7 @@ from dot import Dot
 from adarl.collect import collect, random_policy
 from adarl.model import masks as gates
 from adarl.model.eye import Film, perceive
-from adarl.model.fit import fit, start
+from adarl.model.fit import Bounds, fit, known, start
 from adarl.model.observation import SHARPEST, ObservationHead
 from adarl.model.plan import MissVAEConfig
 from adarl.model.rows import measure, pack, unscaled
@@ -180,3 +180,14 @@ def test_an_encoder_reads_no_theta_that_no_function_reads():
     model = fit(film(), 2, none, jr.key(6), state=state, each=lambda state, terms: after.append(state.parameters.theta))
     jax.tree.map(np.testing.assert_array_equal, after[0], before)
     assert all((theta == 0).all() for theta in jax.tree.leaves((model.theta, model.theta_mean)))
+
+
+def test_a_fit_that_goes_on_starts_from_the_model_as_it_is():
+    no_steps = replace(CONFIG, search_steps=0)
+    begun = eqx.tree_at(lambda s: s.parameters.theta, start(3, 2, 2, no_steps, jr.key(2), CAMERA.image), THETA)
+    model = fit(film(), 2, no_steps, jr.key(6), state=begun)
+    kept = gates.every_edge(3, 1, 1, 0.0, 1)
+    model = replace(model, masks=replace(model.masks, c_a_to_s=kept.c_a_to_s))
+    after = fit(film(), 2, no_steps, jr.key(7), state=known(model, no_steps), bounds=Bounds(model.masks, model.masks))
+    pick = lambda m: (m.heads, m.eye, m.masks, m.theta, m.raw(m.theta))  # noqa: E731
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6), pick(model), pick(after))
