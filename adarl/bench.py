@@ -51,12 +51,12 @@ class Entry:
     """Of the configuration."""
 
 
-def _seen(name: str, row: str, updates: int, **vae: Any) -> Entry:
+def _seen(name: str, row: str, updates: int, vae: MissVAEConfig | None = None) -> Entry:
     """A family of which images are seen. To look costs more than to think: fewer environments, shorter evaluations. Beliefs
     err, so networks are wider and act together. Poles that fall are most of what chance records, so a policy records too.
     """
     policy = {"environments": 20, "evaluate_every": 1000, "evaluate_steps": 300, "council": 0.5}
-    rest = {"collect": CollectConfig(trials=1000, wide=0.5, again=1), "vae": MissVAEConfig(**{"binary_steps": 500} | vae)}
+    rest = {"collect": CollectConfig(trials=1000, wide=0.5, again=1), "vae": vae or MissVAEConfig(binary_steps=500)}
     return Entry(name, row, policy, {"updates": updates, "hidden": 128}, rest={"episodes": 3, "locate": "on", **rest})
 
 
@@ -82,7 +82,7 @@ ENTRIES = {
         # As where states are seen, a heavy cart's values take longer.
         _seen("cartpole-mass-images", "M", 16_000),
         # What is drawn through noise is learned more slowly.
-        _seen("cartpole-noise", "N", 12_000, open_steps=2700, search_steps=2700, binary_steps=900),
+        _seen("cartpole-noise", "N", 12_000, MissVAEConfig(open_steps=2700, search_steps=2700, binary_steps=900)),
     ),
     "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),
 }

@@ -108,13 +108,14 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             lambda resume, rest=rest: stages.estimate_model(*rest, resume, progress),
             lambda plan=plan, known=known: model_like(*stages.sizes_of(known, plan), plan, stages.image_of(known)),
         )
-        for i in range(config.collect.again if images else 0):
-            rest = (known, film, models[name], config, jr.fold_in(key_model, i + 1))
-            models[name] = run.stage(
-                f"{name}_{i + 1}",
-                lambda resume, rest=rest: estimate_again(*rest, resume, progress),
-                lambda model=models[name]: model,
-            )
+        for i in range(config.collect.again):
+            if isinstance(film, Film):
+                further = (known, film, models[name], config, jr.fold_in(key_model, i + 1))
+                models[name] = run.stage(
+                    f"{name}_{i + 1}",
+                    lambda resume, further=further: estimate_again(*further, resume, progress),
+                    lambda model=models[name]: model,
+                )
         lessons[name] = stages.lesson_of(known, film, config, models[name])
     found = Compared({}, {}, {}, [], {}, structure, why_not)
     known_by: dict[tuple[str, str, str], Estimate] = {}
