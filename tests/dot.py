@@ -55,7 +55,7 @@ CONFIG = Config(
     steps=20,
     collect=CollectConfig(trials=40, steps=10),
     vae=MissVAEConfig(
-        latents=3, features=16, memory=8, hidden=8, frames=3, open_steps=100, search_steps=0, binary_steps=100, batch=9
+        latents=3, features=16, memory=8, hidden=8, frames=3, open_steps=0, search_steps=0, binary_steps=100, batch=9
     ),
     policy=PolicyConfig(
         DoubleDQNConfig(hidden=8, updates=60, batch=16),

@@ -160,10 +160,11 @@ def _families() -> list[Family]:
 def _filmed(factor: str, sources: Sequence[float], targets: Mapping[str, float]) -> Family:
     """One factor changes, and only images are seen.
 
-    Beliefs err, and the further ahead a policy looks the less one push matters beside that: so it looks a second ahead.
+    Through noise beliefs err, and the further ahead a policy looks the less one push matters beside that.
     """
-    name = "cartpole-noise" if factor == "noise" else f"cartpole-{factor}-images"
-    return replace(_one(name, factor, sources, targets, CartPoleImages(noisy=factor == "noise")), discount=0.98)
+    noisy = factor == "noise"
+    name = "cartpole-noise" if noisy else f"cartpole-{factor}-images"
+    return replace(_one(name, factor, sources, targets, CartPoleImages(noisy=noisy)), discount=0.98 if noisy else 0.99)
 
 
 def _distracted(name: str, n: int) -> Family:
