@@ -81,8 +81,8 @@ ENTRIES = {
         _seen("cartpole-gravity-images", "G", {"updates": 12_000}, MissVAEConfig(), again=0),
         # As where states are seen, a heavy cart's values take longer.
         _seen("cartpole-mass-images", "M", {"updates": 16_000}, MissVAEConfig(), again=0),
-        # What is drawn through noise is learned more slowly, and what is believed errs more: a policy records too, and policies
-        # are wider and look less far ahead.
+        # What is drawn through noise is learned more slowly, and what is believed errs more: so a policy records too, and
+        # networks are wider.
         _seen(
             "cartpole-noise",
             "N",
