@@ -95,8 +95,8 @@ class Cavia(eqx.Module):
         self, q: Any, q_target: Any, steps: Experience, phi: Array, phi_target: Array | None = None
     ) -> Float[Array, ""]:
         """Of temporal differences, where Q is told phi and its target the same unless it has its own."""
-        x_target = None if phi_target is None else tell(steps, phi_target).x_t
-        return double_dqn.errors(q, q_target, tell(steps, phi), self.learner.discount, x_target).mean()
+        told = None if phi_target is None else tell(steps, phi_target)
+        return double_dqn.errors(q, q_target, tell(steps, phi), self.learner.discount, self.learner.gap, told).mean()
 
 
 class CAVIA(OneQ):

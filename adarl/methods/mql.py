@@ -37,7 +37,7 @@ from adarl.methods.method import (
 )
 from adarl.network import Network, each_of
 from adarl.policy import double_dqn
-from adarl.policy.double_dqn import DoubleDQN, Learner
+from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig, Learner
 from adarl.policy.learn import LearnState
 from adarl.policy.remembered import Remembered
 from adarl.policy.replay import Experience
@@ -148,7 +148,7 @@ class MQL(OneQ):
         learner = self.lesson.policy.learner
 
         def one(q: Any, old: Experience, new: Experience, key: PRNGKeyArray) -> Any:
-            rest = (old, new, self.config, learner.discount, learner.batch, key)
+            rest = (old, new, self.config, learner, key)
             return each_of(q, lambda one: adapted(one, *rest))
 
         q = eqx.filter_jit(eqx.filter_vmap(one))(trained.q, trained.old, new, keys)
@@ -156,9 +156,7 @@ class MQL(OneQ):
         return Policy(q, certain(told), told)
 
 
-def adapted(
-    q: Any, old: Experience, new: Experience, config: MqlConfig, discount: float, batch: int, key: PRNGKeyArray
-) -> Any:
+def adapted(q: Any, old: Experience, new: Experience, config: MqlConfig, learner: DoubleDQNConfig, key: PRNGKeyArray) -> Any:
     """Q of one seed in a target that gave `new` steps."""
     weight = likeness(q.context(old.x_tm1), q.context(new.x_tm1), config)
     alike = weight.sum() ** 2 / jnp.maximum((weight**2).sum(), 1e-9) / weight.shape[0]  # effective share of old steps
@@ -168,7 +166,7 @@ def adapted(
         q, target, memory = carry
         i, key = now
         on_new = i < config.first_updates
-        index = jr.randint(key, (2, batch), 0, jnp.array([[new.r_t.shape[0]], [old.r_t.shape[0]]]))
+        index = jr.randint(key, (2, learner.batch), 0, jnp.array([[new.r_t.shape[0]], [old.r_t.shape[0]]]))
         pick = lambda x, y: jnp.where(on_new, x[index[0]].T, y[index[1]].T).T  # noqa: E731
         steps = jax.tree.map(pick, new, old)
         weights = jnp.where(on_new, 1.0, weight[index[1]])
@@ -176,11 +174,11 @@ def adapted(
         def loss(now: Any) -> Array:
             near = sum(((x - y) ** 2).sum() for x, y in zip(jax.tree.leaves(now), jax.tree.leaves(trained), strict=True))
             held = jnp.where(on_new, 0.0, 1 - alike)
-            return (weights * double_dqn.errors(now, target, steps, discount)).mean() + held * near
+            return (weights * double_dqn.errors(now, target, steps, learner.discount, learner.gap)).mean() + held * near
 
         change, memory = adam.update(jax.grad(loss)(q), memory, q)
         q = optax.apply_updates(q, change)
-        return (q, optax.incremental_update(q, target, 1 - discount), memory), None
+        return (q, optax.incremental_update(q, target, 1 - learner.discount), memory), None
 
     trained: Any = q
     n = config.first_updates + config.updates

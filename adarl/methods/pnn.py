@@ -33,7 +33,7 @@ from adarl.methods.method import (
 )
 from adarl.network import Network, each_of, linear
 from adarl.policy import double_dqn
-from adarl.policy.double_dqn import DoubleDQN
+from adarl.policy.double_dqn import DoubleDQN, DoubleDQNConfig
 from adarl.policy.replay import Experience
 
 
@@ -117,7 +117,7 @@ class PNN(OneQ):
         learner = self.lesson.policy.learner
 
         def one(q: Any, new: Experience, count: Array, key: PRNGKeyArray) -> Any:
-            rest = (new, count, self.config, learner.discount, learner.batch, key)
+            rest = (new, count, self.config, learner, key)
             return each_of(q, lambda first: grown(Columns.beside(first, self.config, key), *rest))
 
         q = eqx.filter_jit(eqx.filter_vmap(one))(trained.q, new, counts, keys)
@@ -132,9 +132,10 @@ class PNN(OneQ):
 
 
 def grown(
-    columns: Columns, new: Experience, count: Array, config: PnnConfig, discount: float, batch: int, key: PRNGKeyArray
+    columns: Columns, new: Experience, count: Array, config: PnnConfig, learner: DoubleDQNConfig, key: PRNGKeyArray
 ) -> Columns:
     """The second column after training on `count` steps, of which `new` holds repetitions."""
+    discount, gap = learner.discount, learner.gap
     adam = optax.adam(config.rate)
     few = count < ASIDE  # too few to set any aside
     place = jnp.arange(new.r_t.shape[0])
@@ -142,15 +143,15 @@ def grown(
 
     def drawn(key: PRNGKeyArray) -> Experience:
         """Of those that are not set aside."""
-        i = jr.randint(key, (batch,), 0, jnp.where(few, count, count - count // ASIDE))
+        i = jr.randint(key, (learner.batch,), 0, jnp.where(few, count, count - count // ASIDE))
         return jax.tree.map(lambda x: x[jnp.where(few, i, i + i // (ASIDE - 1))], new)
 
     def judge(q: Any) -> Array:
-        return (judged * double_dqn.errors(q, q, new, discount)).sum() / judged.sum()
+        return (judged * double_dqn.errors(q, q, new, discount, gap)).sum() / judged.sum()
 
     def move(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
         q, target, memory = carry
-        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key), discount), memory, q)
+        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key), discount, gap), memory, q)
         q = eqx.tree_at(lambda c: c.first, optax.apply_updates(q, change), columns.first)
         return (q, optax.incremental_update(q, target, 1 - discount), memory), None
 

@@ -19,6 +19,7 @@ from adarl.methods.mql import MqlConfig, QWithHistory, likeness
 from adarl.methods.pnn import Columns, PnnConfig, grown
 from adarl.methods.psm import PSM, PsmConfig, contrast, distances
 from adarl.network import Network
+from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.remembered import Remembered
 from adarl.policy.replay import Experience
 from adarl.progress import Progress
@@ -181,20 +182,20 @@ def steps_that_pay(action: int, n: int = 64) -> Experience:
     return Experience(x, a, jnp.where(a == action, 0.0, -1.0), x, jnp.ones(n, bool))
 
 
+GROWS = PnnConfig(lateral=4, rate=1e-2, updates=300)
+LEARNER = DoubleDQNConfig(discount=0.9, batch=32)
+
+
 def test_a_second_column_starts_as_the_first_and_leaves_it_alone():
     first = Network((2, 8, 8, 2), "relu", key=jr.key(0))
     columns = Columns.beside(first, PnnConfig(lateral=4), jr.key(1))
     x = jr.normal(jr.key(2), (5, 2))
     np.testing.assert_allclose(columns(x), first(x), rtol=1e-5, atol=1e-6)
     for n in (64, 1):  # one step is too few to set any aside
-        after = grown(
-            columns, steps_that_pay(1), jnp.int32(n), PnnConfig(lateral=4, rate=1e-2, updates=300), 0.9, 32, jr.key(3)
-        )
+        after = grown(columns, steps_that_pay(1), jnp.int32(n), GROWS, LEARNER, jr.key(3))
         for old, new in zip(jax.tree.leaves(first), jax.tree.leaves(after.first), strict=True):
             np.testing.assert_array_equal(old, new)
-    after = grown(
-        columns, steps_that_pay(1), jnp.int32(64), PnnConfig(lateral=4, rate=1e-2, updates=300), 0.9, 32, jr.key(3)
-    )
+    after = grown(columns, steps_that_pay(1), jnp.int32(64), GROWS, LEARNER, jr.key(3))
     assert (jnp.argmax(after(x), axis=1) == 1).all()
     assert any(float(jnp.abs(lateral.widen.weight).max()) > 0 for lateral in after.laterals)
     np.testing.assert_allclose(after(x)[:, 1], 0.0, atol=0.15)
@@ -207,7 +208,7 @@ def test_a_column_that_only_gets_worse_is_not_taken():
     steps = steps_that_pay(1, 60)
     aside = jnp.arange(60) % 5 == 4
     exact = eqx.tree_at(lambda e: e.r_t, steps, jnp.where(aside, _taken(first, steps), steps.r_t - 5.0))
-    after = grown(columns, exact, jnp.int32(60), PnnConfig(lateral=4, rate=1e-2, updates=300), 0.9, 32, jr.key(3))
+    after = grown(columns, exact, jnp.int32(60), GROWS, LEARNER, jr.key(3))
     np.testing.assert_allclose(after(steps.x_tm1), first(steps.x_tm1), rtol=1e-4, atol=1e-5)
 
 

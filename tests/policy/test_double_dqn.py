@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from adarl.network import Network
 from adarl.policy import double_dqn
-from adarl.policy.double_dqn import DoubleDQNConfig, double_target, shaped
+from adarl.policy.double_dqn import DoubleDQNConfig, double_target, further_apart, shaped
 from adarl.policy.replay import Experience
 from adarl.types import Theta
 
@@ -101,6 +101,30 @@ def test_huber_loss_by_hand(call):
     """
     q, q_target = linear([[1.0], [2.0]], [0.0, 0.0]), linear([[4.0], [1.0]], [0.0, 1.0])
     np.testing.assert_allclose(call(q, q_target, batch(), 0.5), (0.28125 + 0.125 + 5.5) / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("call", [double_dqn.errors, jax.jit(double_dqn.errors, static_argnums=(3, 4))])
+def test_a_gap_is_taken_off_what_the_target_thinks_the_worse_action(call):
+    """Q'(1) = (4, 2): the second action is worse by 2, so with a gap of 0.25 its targets fall by 0.5."""
+    q, q_target = linear([[1.0], [2.0]], [0.0, 0.0]), linear([[4.0], [1.0]], [0.0, 1.0])
+    np.testing.assert_allclose(call(q, q_target, batch(), 0.5, 0.25), [0.28125, 0.5, 6.0], rtol=1e-6)
+    other = eqx.tree_at(lambda b: b.x_tm1, batch(), jnp.zeros((3, 1)))  # as the target sees it, Q'(0) = (0, 1)
+    np.testing.assert_allclose(call(q, q_target, batch(), 0.5, 0.25, other), [0.5 * 1.0**2, 0.125, 5.5], rtol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.7, 0.9]))
+def test_a_gap_keeps_values_and_the_best_action_and_draws_the_others_apart(seed: int, gap: float):
+    """At the fixpoint max Q is what it was, and every other action is worse by 1 / (1 - gap) times as much."""
+    draw = np.random.default_rng(seed)
+    chance, r = draw.dirichlet(np.ones(4), (4, 3)), draw.normal(size=(4, 3, 4))
+    plain, apart = values(chance, r, np.zeros(r.shape, bool), 0.9), np.zeros((4, 3))
+    taken = np.broadcast_to(np.arange(3), (4, 3))
+    for _ in range(300):
+        target = (chance * (r + 0.9 * apart.max(-1))).sum(-1)
+        apart = np.asarray(further_apart(target, np.repeat(apart[:, None], 3, axis=1), taken, gap))
+    best = plain.max(-1, keepdims=True)
+    np.testing.assert_allclose(apart, best - (best - plain) / (1 - gap), atol=1e-3)
 
 
 def test_the_gradient_stops_at_the_target():
