@@ -39,7 +39,7 @@ class DoubleDQNConfig:
     """Transitions in an update."""
     gap: float = 0.0
     """Advantage learning (Baird, 1995; Bellemare et al., 2016): the share of what an action is worse than the best one which
-    is taken off its target. The best action stays the same, and differences between actions grow by 1 / (1 - gap): one step of
+    is taken off its target. The best action stays the same, and actions differ by 1 / (1 - gap) times as much: one step of
     0.02 s matters little, less than a network that reads uncertain beliefs can tell."""
     average_rate: float = 0.001
     """How fast the acting network follows, per update."""
