@@ -65,6 +65,14 @@ class Compared:
     why_not: str
     """Why they say nothing, where they were asked."""
 
+    def scores_of(self, method: str) -> list[dict[str, Any]]:
+        """Of one method."""
+        return [
+            {name: value for name, value in row.items() if name != "method"}
+            for row in self.scores
+            if row["method"] == method
+        ]
+
     def known(self, method: str) -> dict[str, Estimate]:
         """What a method knows of the targets, by target and samples."""
         return {f"{target}/{samples}": p.known for (name, target, samples), p in self.policies.items() if name == method}
@@ -123,9 +131,11 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         on = stages.model_name(name, images=images)
         lesson = lessons[on] if on else stages.lesson_of(family, seen, config)
         method = stages.method_of(name, lesson, models.get(on), config)
+        twin = next((other for other, known in found.methods.items() if stages.alike(known, method)), None)
+        to_train = (name, method, config, key_policy)
         trained = run.stage(
             f"policy_{name}",
-            lambda resume, name=name, method=method: stages.train(name, method, config, key_policy, resume, progress),
+            lambda resume, twin=twin, rest=to_train: found.trained[twin] if twin else stages.train(*rest, resume, progress),
             lambda method=method: method.trained_like(config.seeds),
         )
         found.methods[name], found.trained[name] = method, trained
@@ -143,11 +153,10 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
             if name in WITH_MODEL:
                 known_by[on, target, samples] = policy.known
             bar(i + 1)
+        to_score = (method, {cell: found.policies[name, *cell] for cell in cells}, config, key_evaluate)
         scores: Any = run.stage_json(
             f"scores_{name}",
-            lambda _, name=name, cells=cells: stages.evaluate(
-                found.methods[name], {cell: found.policies[name, *cell] for cell in cells}, config, key_evaluate
-            ),
+            lambda _, twin=twin, rest=to_score: found.scores_of(twin) if twin else stages.evaluate(*rest),
         )
         found.scores.extend({**row, "method": name} for row in scores)
     return found

@@ -223,6 +223,13 @@ def method_of(name: str, lesson: Lesson, model: WorldModel | None, config: Confi
     return kinds[name](lesson, getattr(config, name))
 
 
+def alike(one: Method, other: Method) -> bool:
+    """Whether two methods are the same here: AdaRL+, where no theta matters to a policy, is AdaRL."""
+    if not (isinstance(one, AdaRL) and isinstance(other, AdaRL) and one.model is other.model):
+        return False
+    return all(method.sources.imagined is None and method.sources.elsewhere is None for method in (one, other))
+
+
 def train(name: str, method: Method, config: Config, key, resume: Resume, progress: Progress) -> Any:
     """Algorithm 1, lines 4 to 19, or what stands there in another method, for every seed."""
     bar = progress.stage(f"policy ({name})", config.policy.learner.updates)

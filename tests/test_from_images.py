@@ -16,7 +16,12 @@ from adarl import Agent, experiment
 from adarl.experiment import Result
 from adarl.run.directory import RunDirectory
 
-AGAIN = replace(CONFIG, collect=replace(CONFIG.collect, again=1), vae=replace(CONFIG.vae, again_steps=100))
+AGAIN = replace(
+    CONFIG,
+    methods=("adarl_plus", "adarl"),
+    collect=replace(CONFIG.collect, again=1),
+    vae=replace(CONFIG.vae, again_steps=100),
+)
 """A policy records too."""
 
 
@@ -48,10 +53,18 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def test_a_run_from_images_is_scored_and_told(result: Result):
     scores = result.summary["scores"]
-    assert len(scores) == 2 and all(min(row["scores"]) >= 1 for row in scores)
+    assert len(scores) == 4 and all(min(row["scores"]) >= 1 for row in scores)
     assert result.summary["located"] and "theta_o_1" in result.summary["theta_min"]
     page = result.report.read_text()
     assert "What it sees" in page and "foretold" in page
+
+
+def test_adarl_plus_is_adarl_where_no_theta_matters(result: Result):
+    """Of noise a policy is told nothing, so the second is not learned or played anew."""
+    of = lambda name: [row["scores"] for row in result.summary["scores"] if row["method"] == name]  # noqa: E731
+    assert of("adarl") == of("adarl_plus") and len(of("adarl")) == 2
+    curves = result.summary["curves"]
+    assert curves["adarl"] == curves["adarl_plus"]
 
 
 def test_a_model_goes_on_from_the_one_of_random_actions(result: Result):

@@ -143,6 +143,12 @@ def test_methods_that_can_tell_the_domains_apart_solve_both_targets(name: str):
         assert (levers["first"] == 0).all() and (levers["second"] == 1).all()
 
 
+def test_only_methods_that_do_the_same_are_alike():
+    printed = built("adarl")
+    assert stages.alike(printed, printed) and not stages.alike(printed, built("adarl_plus"))  # which imagines
+    assert not stages.alike(printed, built("adarl_star")) and not stages.alike(built("non_t"), built("non_t"))
+
+
 def test_pooling_the_sources_solves_one_target_at_most():
     """Where a lever pays in half of the domains, knowing nothing costs half of what there is."""
     method, trained, _ = played("non_t")
