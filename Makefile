@@ -35,6 +35,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/killed.py
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/images.py
+	.venv-bench/bin/python benchmarks/model_time.py
 	.venv-bench/bin/python benchmarks/recordings.py
 
 format: $(VENV)/ready
