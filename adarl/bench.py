@@ -182,7 +182,7 @@ def work(job: Job, teller: Any) -> dict[str, Any]:
         found = experiment.compare(chosen, job.config, run, teller)
         own = lambda stage, method: stage.removeprefix("policy_").removeprefix("scores_") == method  # noqa: E731
         for method in job.config.methods:
-            others = set(job.config.methods) - {method}
+            others = set(job.config.methods) - {found.twins.get(method, method)}
             mine = [s for s in run.finished if not any(own(s, m) or s.startswith(f"adapt_{m}_") for m in others)]
             seconds = sum(run.manifest(name)["seconds"] for name in mine)
             megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

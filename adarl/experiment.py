@@ -6,7 +6,7 @@ reuses finished stages; a killed one continues from its last checkpoint.
 
 import dataclasses
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Compared:
     """What tests say of the sources."""
     why_not: str
     """Why they say nothing, where they were asked."""
+    twins: dict[str, str] = field(default_factory=dict)
+    """Methods that are the same as one before them here, and that one."""
 
     def scores_of(self, method: str) -> list[dict[str, Any]]:
         """Of one method."""
@@ -132,6 +134,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         lesson = lessons[on] if on else stages.lesson_of(family, seen, config)
         method = stages.method_of(name, lesson, models.get(on), config)
         twin = next((other for other, known in found.methods.items() if stages.alike(known, method)), None)
+        found.twins.update({name: twin} if twin else {})
         to_train = (name, method, config, key_policy)
         trained = run.stage(
             f"policy_{name}",
