@@ -15,7 +15,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.model.mixture import Mixture, log_prob, mean_of
-from adarl.model.patches import Inwards, Shape
+from adarl.model.patches import Inwards, Shape, cut
 from adarl.network import linear
 from adarl.types import Theta
 
@@ -25,8 +25,8 @@ KEPT = 0.5
 """What is at first left of a belief a step later."""
 TRUST = 0.03
 """How far a belief at first follows what a second look asks for."""
-Expect = Callable[[Float[Array, " state"]], Float[Array, "height width channel"]]
-"""What would be seen of a state."""
+Expect = Callable[[Float[Array, " state"]], Float[Array, "cell pixel"]]
+"""What would be seen of a state, in patches."""
 
 
 class Memory(NamedTuple):
@@ -113,7 +113,7 @@ class Encoder(eqx.Module):
         begun = (before[: self.n_actions] != 0).any()
         looks = self._looks(features, jnp.where(begun, features - memory.seen, 0.0))
         h, c = self._remembered((memory.h, memory.c), self._heard(looks, before, theta))
-        q = self._moved(self._believed(h, looks), memory.s, before, o, linear(self.trust, h), expect)
+        q = self._moved(self._believed(h, looks), memory.s, before, cut(o), linear(self.trust, h), expect)
         return Memory(h, c, features, mean_of(q)), q
 
     def trial(
@@ -145,7 +145,7 @@ class Encoder(eqx.Module):
 
         _, h = jax.lax.scan(recall, (self.blank.h, self.blank.c), self._heard(looks, before, told))
         q = self._believed(h, looks)
-        return q._replace(mean=jax.lax.scan(add, self.blank.s, (q, before, o, linear(self.trust, h)))[1])
+        return q._replace(mean=jax.lax.scan(add, self.blank.s, (q, before, cut(o), linear(self.trust, h)))[1])
 
     def _looks(self, features: Float[Array, "*time feature"], moved: Float[Array, "*time feature"]) -> Array:
         return jnp.concatenate([features, self.swiftness * moved], axis=-1)

@@ -38,7 +38,7 @@ class Eye(eqx.Module):
     def expects(self, theta_o: Float[Array, " theta_o"], masks: Masks) -> Expect:
         """What would be seen of a state, without noise. How it is drawn is learned from what is drawn in the end only."""
         draw = jax.lax.stop_gradient(self.observation.draw)
-        return lambda s: draw(jnp.concatenate([s * masks.c_s_to_o, theta_o * masks.c_theta_to_o]))
+        return lambda s: draw.patches(jnp.concatenate([s * masks.c_s_to_o, theta_o * masks.c_theta_to_o]))
 
 
 class Film(eqx.Module):

@@ -133,12 +133,31 @@ class Outwards(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch height width channel"]:
         """Any number of rows at once."""
-        batch, (height, width, channels), (rows, columns) = x.shape[:-1], self.image, _grid(self.image, SIDE)
+        (height, width, channels), (rows, columns) = self.image, _grid(self.image, SIDE)
+        o = self.patches(x).reshape(*x.shape[:-1], rows, columns, SIDE, SIDE, channels).swapaxes(-4, -3)
+        return o.reshape(*x.shape[:-1], rows * SIDE, columns * SIDE, channels)[..., :height, :width, :]
+
+    def patches(self, x: Float[Array, "*batch in"]) -> Float[Array, "*batch cell pixel"]:
+        """The same as `cut` gives it: to put patches in their places takes as long as to draw them."""
         lines = _apply(self.ridges, x).reshape(-1, 3, RIDGES)
-        h = jax.nn.relu(jnp.einsum("cp,bpr->bcr", _places(rows, columns), lines))
-        o = jnp.tanh(_apply(self.pixels, jax.nn.relu(_apply(self.hidden, h))))
-        o = o.reshape(*batch, rows, columns, SIDE, SIDE, channels).swapaxes(-4, -3)
-        return o.reshape(*batch, rows * SIDE, columns * SIDE, channels)[..., :height, :width, :]
+        h = jax.nn.relu(jnp.einsum("cp,bpr->bcr", _places(*_grid(self.image, SIDE)), lines))
+        o = jnp.tanh(_apply(self.pixels, jax.nn.relu(_apply(self.hidden, h)))).reshape(*x.shape[:-1], *h.shape[1:2], -1)
+        return o if _fits(self.image) else o * cut(jnp.ones(self.image))
+
+
+def cut(o: Float[Array, "*batch height width channel"]) -> Float[Array, "*batch cell pixel"]:
+    """Images in patches; zeros where one reaches over an edge."""
+    *batch, height, width, channels = o.shape
+    rows, columns = _grid((height, width, channels), SIDE)
+    if not _fits((height, width, channels)):
+        over = ((0, rows * SIDE - height), (0, columns * SIDE - width), (0, 0))
+        o = jnp.pad(o, (*((0, 0) for _ in batch), *over))
+    o = o.reshape(*batch, rows, SIDE, columns, SIDE, channels).swapaxes(-4, -3)
+    return o.reshape(*batch, rows * columns, SIDE * SIDE * channels)
+
+
+def _fits(image: Shape) -> bool:
+    return image[0] % SIDE == 0 and image[1] % SIDE == 0
 
 
 @functools.cache

@@ -6,6 +6,7 @@ are the same as where states are seen; a `View` reads the belief alone.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -86,5 +87,9 @@ class Perceived(eqx.Module):
         return Memory(*memory), hidden
 
     def _looked(self, key, memory: Memory, s: Array, before: Array, factors: Factors) -> Float[Array, " state"]:
-        memory, q = self.eye.update(memory, self.camera.observe(key, s, factors), before, factors[THETA], self.masks)
+        # What comes out of a branch is kept. Otherwise every reader of a pixel draws it again, which takes as long as all
+        # that is read out of it. Rewards always have a scale.
+        draw, nothing = self.camera.observe, lambda *_: jnp.zeros(self.camera.image)
+        o = jax.lax.cond(self.r_scale > 0, draw, nothing, key, s, factors)
+        memory, q = self.eye.update(memory, o, before, factors[THETA], self.masks)
         return jnp.concatenate([mean_of(q), *memory, s])
