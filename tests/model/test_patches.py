@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.model.patches import CHANNELS, FAINT, POWERS, RIDGES, Inwards, Outwards, moments
+from adarl.model.patches import CHANNELS, FAINT, POWERS, RIDGES, Inwards, Outwards, cut, moments
 
 
 @pytest.mark.parametrize("image", [(32, 64, 1), (21, 30, 3), (4, 4, 2)])
@@ -90,3 +90,18 @@ def test_pixels_start_as_bright_as_a_film():
     outwards = Outwards(4, (8, 8, 1), key=jr.key(0)).as_bright_as(jnp.float32(-0.8))
     drawn = outwards(jr.normal(jr.key(1), (200, 4)))
     assert float(jnp.median(drawn)) == pytest.approx(-0.8, abs=0.15)
+
+
+@pytest.mark.parametrize("image", [(16, 24, 1), (16, 24, 3), (13, 20, 2)])
+def test_patches_are_the_image_in_another_order(image):
+    outwards, x = Outwards(4, image, key=jr.key(0)), jr.normal(jr.key(1), (5, 4))
+    np.testing.assert_array_equal(cut(outwards(x)), outwards.patches(x))
+
+
+def test_a_patch_that_reaches_over_an_edge_is_zero_there():
+    """So that nothing is compared where nothing was seen, and every pixel is compared once."""
+    o = 1.0 + jr.uniform(jr.key(0), (13, 20, 2))
+    patches = cut(o)
+    assert patches.shape == (6, 128)
+    assert int((patches == 0).sum()) == 6 * 128 - o.size
+    np.testing.assert_allclose(np.sort(patches[patches != 0]), np.sort(o.ravel()))
