@@ -51,7 +51,7 @@ class Ours:
     def rate(self) -> float:
         """Images per second."""
         begin = time.perf_counter()
-        self.state, _ = fit.advance(self.state, self.film, self.scale, 2, CONFIG, "open", jr.key(3))
+        self.state, _ = fit.advance(self.state, self.film, self.scale, 2, CONFIG, jr.key(3))
         jax.block_until_ready(self.state)
         return CONFIG.chunk * TRIALS * TIME / (time.perf_counter() - begin)
 

@@ -7,14 +7,15 @@ their price in L_reg. In the first two, what a function reads for nothing is shr
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from adarl.model import losses
 from adarl.model import masks as gates
@@ -61,7 +62,14 @@ class Bounds(eqx.Module):
 WAIT = 0.15  # share of the open phase in which theta rests; in as much again it comes to speed
 LOOK = 10  # steps between two looks at the worth of the edges
 MEMORY = 0.9  # of an edge's worth, from look to look
-Phase = Literal["open", "search", "binary"]
+
+
+class Phase(NamedTuple):
+    """Which of the three it is; as data, so that one program serves them all: to compile it takes a minute."""
+
+    open: Bool[Array, ""]
+    search: Bool[Array, ""]
+    binary: Bool[Array, ""]
 
 
 def start(
@@ -162,11 +170,10 @@ def _optimiser(config: ModelConfig) -> optax.GradientTransformation:
     )
 
 
-def phase(step: int, config: ModelConfig) -> Phase:
+def phase(step: Int[Array, ""], config: ModelConfig) -> Phase:
     """What the masks do at this step."""
-    if step < config.open_steps:
-        return "open"
-    return "search" if step < config.open_steps + config.search_steps else "binary"
+    shaping, undecided = step < config.open_steps, step < config.open_steps + config.search_steps
+    return Phase(shaping, undecided & ~shaping, ~undecided)
 
 
 def _decided(worth: Masks, config: ModelConfig, bounds: Bounds | None) -> tuple[Masks, Masks]:
@@ -183,21 +190,19 @@ def advance(
     scale: Scale,
     n_actions: int,
     config: ModelConfig,
-    now: Phase,
     key: PRNGKeyArray,
     bounds: Bounds | None = None,
 ) -> tuple[FitState, dict[str, Array]]:
     """A chunk of steps of Adam in one phase, and the mean of every term over them."""
-    optimiser = _optimiser(config)
+    optimiser, now = _optimiser(config), phase(state.step, config)
     _, hard = _decided(state.worth, config, bounds)
     p_ended = _share_of_ends(data)
     # One mode at first: two modes could pass a theta that flips the action's effect off as chance.
-    apart = 0.0 if now == "open" else 1.0
+    apart = jnp.where(now.open, 0.0, 1.0)
 
     def masks(key: PRNGKeyArray, worth: Masks) -> Masks:
-        if now == "open":
-            return gates.draw_open(key, worth)
-        return gates.draw(key, worth) if now == "search" else hard
+        either = jax.tree.map(partial(jnp.where, now.open), gates.draw_open(key, worth), gates.draw(key, worth))
+        return jax.tree.map(partial(jnp.where, now.binary), hard, either)
 
     def seen(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray):
         if isinstance(batch, Transition):
@@ -207,8 +212,9 @@ def advance(
         return what.rows, what.terms, what
 
     def objective(parameters: Parameters, masks: Masks, batch: Transition | Trials, key: PRNGKeyArray, dearness: Array):
-        if now == "binary" and parameters.eye is not None:  # an encoder would still read what no function does
-            parameters = replace(parameters, theta=jax.tree.map(jnp.multiply, parameters.theta, _read(hard)))
+        if parameters.eye is not None:  # an encoder would still read what no function does
+            kept = jax.tree.map(lambda theta, read: theta * (read | ~now.binary), parameters.theta, _read(hard))
+            parameters = replace(parameters, theta=kept)
         rows, of_images, what = seen(parameters, masks, batch, key)
         if what is not None:
             assert parameters.eye is not None and isinstance(batch, Trials)
@@ -240,23 +246,21 @@ def advance(
         gradient, terms = jax.grad(objective, has_aux=True)(
             parameters, masks(key_masks, worth), batch, key_states, _dearness(state.step, config)
         )
-        if now == "search":
-            few: Any = jax.tree.map(lambda x: x[:, : max(FEWEST[type(batch)], x.shape[1] // 2)], batch)
+        few: Any = jax.tree.map(lambda x: x[:, : max(FEWEST[type(batch)], x.shape[1] // 2)], batch)
 
-            def look_again(worth: Masks) -> Masks:
-                fresh = worth_now(parameters, few, key_states)
-                return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
+        def look_again(worth: Masks) -> Masks:
+            fresh = worth_now(parameters, few, key_states)
+            return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
 
-            worth = jax.lax.cond(state.step % LOOK == 0, look_again, lambda worth: worth, worth)
+        worth = jax.lax.cond(now.search & (state.step % LOOK == 0), look_again, lambda worth: worth, worth)
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
         moved: Any = optax.apply_updates(parameters, update)
-        if now != "binary":
-            amount = jnp.asarray(config.shrink * _rate(config)(state.step))
-            moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
+        amount = jnp.where(now.binary, 0.0, config.shrink * jnp.asarray(_rate(config)(state.step)))
+        moved = eqx.tree_at(lambda p: p.heads, moved, losses.shrink(moved.heads, amount))
         if isinstance(config, MissVAEConfig):
             # An edge is worth what differs between domains: what theta is on average, the functions know by themselves.
             moved = eqx.tree_at(lambda p: p.theta, moved, jax.tree.map(lambda t: t - t.mean(0), moved.theta))
-            straight = _straight(moved.heads, config.mixture) if now == "open" else moved.heads
+            straight = jax.tree.map(partial(jnp.where, now.open), _straight(moved.heads, config.mixture), moved.heads)
             moved = eqx.tree_at(lambda p: p.heads, moved, straight)
         return FitState(moved, memory, worth, state.step + 1), terms
 
@@ -354,7 +358,6 @@ def fit(
             heads, theta = state.parameters.heads, state.parameters.theta
             heads, theta = align(heads, theta, data, scale, n_actions, key_align)
             state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)
-        now = phase(int(state.step), config)
-        state, terms = advance(state, data, scale, n_actions, config, now, key_steps, bounds)
+        state, terms = advance(state, data, scale, n_actions, config, key_steps, bounds)
         each(state, terms)
     return finish(state, scale, n_actions, config, bounds)

@@ -55,7 +55,7 @@ class RewardHead(eqx.Module):
         a: Float[Array, " action"],
         theta_r: Float[Array, " theta_r"],
         parents: Float[Array, " parent"],
-        apart: float = 1.0,
+        apart: float | Array = 1.0,
     ) -> tuple[Mixture, Float[Array, ""]]:
         """(r_t if the episode goes on and if it ended, log-odds of the end), as far as the `parents` know.
 

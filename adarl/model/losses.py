@@ -51,13 +51,17 @@ class Believed(NamedTuple):
     """Of s_t, where it is only believed."""
 
 
-def transition(heads: Heads, parents, scale: Scale, n_actions: int, rows: Believed, theta_s, apart: float = 1.0) -> Array:
+def transition(
+    heads: Heads, parents, scale: Scale, n_actions: int, rows: Believed, theta_s, apart: float | Array = 1.0
+) -> Array:
     """-log p(s_t | s_tm1, a_tm1; theta_s) of every dimension, averaged over rows."""
     row = lambda step, th: log_p_state(heads, parents, scale, n_actions, step, th, apart)  # noqa: E731
     return -_mean(jax.vmap(jax.vmap(row, in_axes=(0, None)))(rows.steps, theta_s), rows.weight)
 
 
-def reward(heads: Heads, parents, scale: Scale, n_actions: int, rows: Believed, theta_r, apart: float = 1.0) -> Array:
+def reward(
+    heads: Heads, parents, scale: Scale, n_actions: int, rows: Believed, theta_r, apart: float | Array = 1.0
+) -> Array:
     """-log p of r_t and of `ended`, given (s_tm1, a_tm1; theta_r), averaged over rows."""
     row = lambda step, th: log_p_reward(heads, parents, scale, n_actions, step, th, apart)  # noqa: E731
     return -_mean(jax.vmap(jax.vmap(row, in_axes=(0, None)))(rows.steps, theta_r), rows.weight)
@@ -155,7 +159,7 @@ def terms(
     n_actions: int,
     rows: Believed,
     weight: Sparsity,
-    apart: float,
+    apart: float | Array,
     free: float = -jnp.inf,
 ) -> dict[str, Array]:
     """The terms that functions and theta are fitted to, by name. A dimension's divergence costs nothing below `free`."""

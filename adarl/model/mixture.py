@@ -42,7 +42,7 @@ def without_rare(mixture: Mixture) -> Mixture:
 
 
 def from_raw(
-    raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float, apart: float
+    raw: Float[Array, " three_components"], shift: Float[Array, " component"], floor: float, apart: float | Array
 ) -> Mixture:
     """A mixture from the last layer's numbers.
 
@@ -52,7 +52,7 @@ def from_raw(
     return spread_out(Mixture(logits, mean + shift, floor + jax.nn.softplus(scale - 3.0)), apart)
 
 
-def spread_out(mixture: Mixture, apart: float) -> Mixture:
+def spread_out(mixture: Mixture, apart: float | Array) -> Mixture:
     """The same with means as far from their centre as `apart` allows: 0 makes one of them, 1 leaves them where they are."""
     centre = mixture.mean.mean(-1, keepdims=True)
     return mixture._replace(mean=centre + apart * (mixture.mean - centre))

@@ -120,7 +120,7 @@ def look(
     scale: Scale,
     frames: int,
     key: PRNGKeyArray,
-    apart: float = 1.0,
+    apart: float | Array = 1.0,
 ) -> Seen:
     """Believed states, and -log p of what was seen, averaged over steps. theta is raw, one row a domain.
 
@@ -169,7 +169,7 @@ def foretold(
     trials: Trials,
     seen: Seen,
     scale: Scale,
-    apart: float,
+    apart: float | Array,
     key: PRNGKeyArray,
 ) -> Float[Array, ""]:
     """-log p of images `FAR` steps ahead of a believed state, by the transition alone, averaged over steps.

@@ -39,7 +39,9 @@ class TransitionHead(eqx.Module):
         self.joint = jnp.zeros((mixture, n_theta * (n_theta - 1) // 2, hidden))
         self.floor = floor
 
-    def __call__(self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"], apart: float = 1.0) -> Mixture:
+    def __call__(
+        self, inputs: Float[Array, " parent"], theta_s: Float[Array, " theta_s"], apart: float | Array = 1.0
+    ) -> Mixture:
         """Inputs and theta are masked by the caller. `apart` lets the means of a mixture differ and products act."""
         features = self.features(inputs)
         shift = self.linear(inputs) + self.slopes(features) @ theta_s + self.joint @ features @ (apart * products(theta_s))

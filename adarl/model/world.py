@@ -113,7 +113,7 @@ def log_p_state(
     n_actions: int,
     step: Transition,
     theta_s: Float[Array, " theta_s"],
-    apart: float = 1.0,
+    apart: float | Array = 1.0,
 ) -> Float[Array, " state"]:
     """log p(s_i,t | s_tm1, a_tm1; theta_s) for every i, in units of the increments' scale. Eq. 1, transition."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)
@@ -134,7 +134,7 @@ def mean_step(
     s_tm1: Float[Array, " state"],
     a_tm1: Int[Array, ""],
     theta_s: Float[Array, " theta_s"],
-    apart: float = 1.0,
+    apart: float | Array = 1.0,
 ) -> Float[Array, " state"]:
     """The mean of p(s_t | s_tm1, a_tm1; theta_s). theta is raw."""
     s, a = encode(scale, n_actions, s_tm1, a_tm1)
@@ -153,7 +153,7 @@ def log_p_reward(
     n_actions: int,
     step: Transition,
     theta_r: Float[Array, " theta_r"],
-    apart: float = 1.0,
+    apart: float | Array = 1.0,
 ) -> Float[Array, "2"]:
     """log p(r_t | ended, s_tm1, a_tm1; theta_r) and log p(ended | s_tm1, a_tm1; theta_r). Eq. 1, reward."""
     s, a = encode(scale, n_actions, step.s_tm1, step.a_tm1)

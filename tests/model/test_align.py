@@ -137,7 +137,7 @@ def test_slopes_of_nothing_leave_a_white_theta_alone():
 def test_fit_aligns_once_also_when_resumed(monkeypatch, open_steps):
     aligned_at = []
 
-    def advance(state, rows, scale, n_actions, config, now, key, bounds):
+    def advance(state, rows, scale, n_actions, config, key, bounds):
         """Instead of Adam: theta_s moves at random."""
         noise = jr.normal(jr.fold_in(key, state.step), state.parameters.theta.theta_s.shape)
         state = eqx.tree_at(lambda s: s.parameters.theta.theta_s, state, replace_fn=lambda x: x + noise)

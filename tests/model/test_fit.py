@@ -165,14 +165,11 @@ def test_masks_stay_within_their_bounds():
 
 
 def test_phases():
-    assert [fitting.phase(s, CONFIG) for s in (0, 499, 500, 1499, 1500, 1999)] == [
-        "open",
-        "open",
-        "search",
-        "search",
-        "binary",
-        "binary",
+    names = [
+        [name for name, now in fitting.phase(jnp.int32(s), CONFIG)._asdict().items() if now]
+        for s in (0, 499, 500, 1499, 1500)
     ]
+    assert names == [["open"], ["open"], ["search"], ["search"], ["binary"]]
 
 
 def test_packed_rows_are_the_valid_ones_in_order():
