@@ -11,7 +11,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from adarl.model.world import WorldModel
-from adarl.policy.imagine import around, as_dense, drawn
+from adarl.policy.imagine import around, drawn
 from adarl.types import Step, Theta
 
 
@@ -30,7 +30,7 @@ class Elsewhere(eqx.Module):
 
     def draw_theta(self, key: PRNGKeyArray) -> Theta:
         """A theta between or beyond the sources."""
-        return drawn(key, self.model.theta, self.around_s, self.around_r, self.beyond, as_dense)
+        return drawn(key, self.model.theta, self.around_s, self.around_r, self.beyond)
 
     def step(self, s_tm1: Float[Array, " state"], a_tm1: Int[Array, ""], here: Step, theta: Theta, there: Theta) -> Step:
         """`here` is what the step came to at `theta`; this is what it would have come to `there`.

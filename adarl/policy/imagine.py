@@ -4,8 +4,6 @@ In: a world model and the recorded starts. Out: an environment with the function
 A policy that saw five thetas knows nothing of a sixth; the model provides it for free.
 """
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -97,39 +95,15 @@ def around(theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, "
     return jnp.asarray(middle + reach * (share * one + (1 - share) * other - middle), jnp.float32)
 
 
-def evenly(key: PRNGKeyArray, theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, " theta"]:
-    """Anywhere in the box, as likely as anywhere else."""
-    low, high = box(theta, beyond)
-    return jr.uniform(key, low.shape, minval=low, maxval=high)
-
-
-def as_dense(key: PRNGKeyArray, theta: Float[Array, "domain theta"], beyond: float) -> Float[Array, " theta"]:
-    """As likely between any two neighbouring sources as between any other two, and as far beyond them as the box goes.
-
-    Sources that crowd on one side say that little of theta means much there: heavier carts than 3.5 kg would be a twelfth of
-    an even box.
-    """
-    low, high = box(theta, beyond)
-    last = theta.shape[0] - 1
-    reach = max(0.5 * beyond * last, 1e-6)  # as many sources as would fit there, were they spread evenly
-    place = jr.uniform(key, low.shape, minval=-reach, maxval=last + reach)
-    marks = jnp.concatenate([jnp.array([-reach]), jnp.arange(last + 1.0), jnp.array([last + reach])])
-    knots = jnp.concatenate([low[None], jnp.sort(theta, axis=0), high[None]])
-    return jax.vmap(jnp.interp, in_axes=(0, None, 1))(place, marks, knots)
-
-
-Fill = Callable[[PRNGKeyArray, Float[Array, "domain theta"], float], Float[Array, " theta"]]
-"""How a box is filled."""
-
-
-def drawn(
-    key: PRNGKeyArray, sources: Theta, around_s: Array | None, around_r: Array | None, beyond: float, fill: Fill = evenly
-) -> Theta:
+def drawn(key: PRNGKeyArray, sources: Theta, around_s: Array | None, around_r: Array | None, beyond: float) -> Theta:
     """A theta of the points `around` the sources, or of the box where there are none."""
     key_s, key_r = jr.split(key)
 
     def one(key: PRNGKeyArray, theta: Float[Array, "domain theta"], points: Array | None) -> Array:
-        return fill(key, theta, beyond) if points is None else points[jr.randint(key, (), 0, points.shape[0])]
+        if points is not None:
+            return points[jr.randint(key, (), 0, points.shape[0])]
+        low, high = box(theta, beyond)
+        return jr.uniform(key, low.shape, minval=low, maxval=high)
 
     theta_o = sources.theta_o.mean(0)  # of no use to a policy, which never sees it
     return Theta(one(key_s, sources.theta_s, around_s), one(key_r, sources.theta_r, around_r), theta_o)
