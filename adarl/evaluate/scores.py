@@ -96,7 +96,7 @@ CARTPOLE_POMDP = Grid(
     " A trajectory has at most 40 steps. All methods act on what a model of the same kind believes of the state; those"
     " without a theta share one that is told nothing of the domain.",
     settings="Settings of the learner are the same for every method of a row, and in every method several networks act"
-    " together. Those and the model's settings were chosen in trials of 8 to 10 seeds of AdaRL and AdaRL+ on gravity,"
+    " together. Those and the model's settings were chosen in trials of 8 to 30 seeds of AdaRL and AdaRL+ on gravity,"
     " mass and noise, whose scores in the targets were seen. What PNN, PSM and MQL alone have is as in their papers or by"
     " hand; it was not searched.",
     paper="POMDP",
