@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from adarl.model.encoder import Encoder, draw_posterior, joined
 from adarl.model.mixture import Mixture, mean_of
+from adarl.model.patches import cut
 from adarl.types import Theta
 
 IMAGE = (8, 8, 1)
@@ -16,8 +17,8 @@ SLOPES = jr.normal(jr.key(7), (64, 3))
 
 
 def expect(s):
-    """A picture that is linear in the state."""
-    return (SLOPES @ s).reshape(IMAGE)
+    """A picture that is linear in the state, of one patch."""
+    return (SLOPES @ s)[None]
 
 
 def looking(encoder: Encoder):
@@ -77,7 +78,7 @@ def test_a_second_look_at_what_was_believed_changes_nothing():
     o, a, r = trial(1)
     blind = eqx.tree_at(lambda e: e.second.weight, ENCODER, replace_fn=jnp.zeros_like)
     believed = mean_of(looking(blind)(o, a, r, THETA))[0]
-    as_it_is = lambda s: o[0] + (SLOPES @ (s - believed)).reshape(IMAGE)  # noqa: E731
+    as_it_is = lambda s: cut(o[0]) + expect(s - believed)  # noqa: E731
     seen = eqx.filter_jit(lambda: ENCODER.trial(o, a, r, THETA, as_it_is))()
     np.testing.assert_allclose(mean_of(seen)[0], believed, rtol=1e-5, atol=1e-6)
     brighter = eqx.filter_jit(lambda: ENCODER.trial(o, a, r, THETA, lambda s: as_it_is(s) - 1.0))()
