@@ -47,14 +47,14 @@ class Ours:
         self.view = View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (), ())
         keys = jr.split(jr.key(0), SEEDS)
         begin = lambda key: learn.start(self.sources, self.algorithm, self.view, 2, CONFIG, key)  # noqa: E731
-        self.states, self.keys = jax.device_put((jax.vmap(begin)(keys), keys), learn.shared_out(SEEDS))
+        self.states, self.keys = jax.device_put((jax.jit(jax.vmap(begin))(keys), keys), learn.shared_out(SEEDS))
         self.updates = 0
         self.advance()  # compiles
 
     def advance(self) -> None:
         """`UPDATES` updates of every seed."""
         shared = (self.keys, self.sources, self.algorithm, self.view, CONFIG)
-        self.states = learn.advance(self.states, jnp.int32(self.updates), *shared)
+        self.states = learn.advance((jnp.int32(self.updates), *shared), self.states)
         jax.block_until_ready(self.states)
         self.updates += UPDATES
 

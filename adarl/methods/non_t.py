@@ -82,7 +82,7 @@ class NonT(OneQ):
         steps = [rows(self.lesson.believed(seen), POOL) for seen in samples]
         seen = stack([experiences(each, self.lesson, self.view, nothing) for each in steps])
         learner = replace(trained.learner, given={**trained.learner.given, "pool": seen})
-        states = replace(trained, learner=learner)
+        states = jax.tree.map(jnp.copy, replace(trained, learner=learner))  # of which every target needs one
         shared = (self.sources, self.pooling, self.view, self.lesson.functional.n_actions, self.lesson.policy)
         finished = learn.learn(*shared, keys, resumed=(states, self.alone))
         nothing = nothing_told(len(samples))

@@ -300,17 +300,15 @@ def with_given(state: LearnState, given: dict[str, Any] | None) -> LearnState:
     return state if given is None else replace(state, learner=replace(state.learner, given=given))
 
 
-@eqx.filter_jit
+@eqx.filter_jit(donate="all-except-first")
 def advance(
-    states: LearnState,
-    first: Int[Array, ""],
-    keys: PRNGKeyArray,
-    sources: Sources,
-    algorithm: Algorithm,
-    view: View,
-    config: PolicyConfig,
+    known: tuple[Int[Array, ""], PRNGKeyArray, Sources, Algorithm, View, PolicyConfig], states: LearnState
 ) -> LearnState:
-    """`evaluate_every` updates of every seed, then an evaluation."""
+    """`evaluate_every` updates of every seed, then an evaluation. `known` begins with how many updates there were.
+
+    What was remembered goes on where it is, for a second copy may not fit: `states` cannot be used again.
+    """
+    first, keys, sources, algorithm, view, config = known
     steps = first + jnp.arange(config.evaluate_every)
 
     def one_seed(state: LearnState, key: PRNGKeyArray) -> LearnState:
@@ -364,20 +362,22 @@ def learn(
 ) -> LearnState:
     """One policy a key: what was `evaluated`, its `merit` and its `curve`.
 
-    `each` is called after every evaluation; what it was given continues the work. `until` stops after so many updates.
+    `each` is called after every evaluation; what it was given continues the work, once, for it is used up. `until` stops
+    after so many updates.
     `given` is for the updates of an algorithm that looks at more than experience, one row a key.
     """
     both = jax.vmap(lambda k: jr.split(k))(keys)
     if isinstance(sources.domain, Perceived):  # it would look at every start, taken or not
         sources = with_starts(sources, jr.fold_in(keys[0], 1))
     if resumed is None:
-        states = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))(both[:, 0])
+        begin = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))
+        states = eqx.filter_jit(begin)(both[:, 0])
         states, updates = with_given(states, given), 0
     else:
         states, updates = resumed
     states, keys = jax.device_put((states, both[:, 1]), shared_out(len(keys)))
     while updates < (config.learner.updates if until is None else until):
-        states = advance(states, jnp.int32(updates), keys, sources, algorithm, view, config)
+        states = advance((jnp.int32(updates), keys, sources, algorithm, view, config), states)
         updates += config.evaluate_every
         each(states, updates)
     return jax.device_put(states, jax.devices()[0])

@@ -114,7 +114,7 @@ class Learned(NamedTuple):
 
 def train(where: Sources, keys=KEYS, resumed=None, algorithm: DoubleDQN | None = None) -> Learned:
     states = []
-    each = lambda s, updates: states.append((s, updates))  # noqa: E731
+    each = lambda s, updates: states.append((jax.tree.map(jnp.copy, s), updates))  # noqa: E731 (what it was given is used up)
     last = learn(where, algorithm or told(), view(), N_ACTIONS, CONFIG, keys, resumed=resumed, each=each)
     return Learned(jax.vmap(learning.chosen)(last), np.asarray(last.curve), states)
 
