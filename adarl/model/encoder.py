@@ -167,7 +167,7 @@ class Encoder(eqx.Module):
         """What an image says, added to what follows from the last belief; and a second look."""
         q = q._replace(mean=q.mean + self.onwards(jnp.concatenate([s, before]))[:, None])
         drawn, pulled = jax.vjp(expect, mean_of(q))
-        (pull,) = pulled((o - drawn) / math.sqrt(o.size))
+        (pull,) = pulled((o - drawn) / math.sqrt(math.prod(self.look.image)))
         return q._replace(mean=q.mean + self.second(jnp.exp(trust) * pull)[:, None])
 
     def _believed(self, h: Float[Array, "*time memory"], looks: Array) -> Mixture:

@@ -22,7 +22,7 @@ from adarl.policy import double_dqn, replay
 from adarl.policy.double_dqn import DoubleDQNConfig, Learner
 from adarl.policy.foresee import episode
 from adarl.policy.imagine import Imagined
-from adarl.policy.perceived import Perceived
+from adarl.policy.perceived import THETA
 from adarl.policy.replay import Experience
 from adarl.policy.sources import Sources, with_starts
 from adarl.policy.view import View
@@ -367,7 +367,7 @@ def learn(
     `given` is for the updates of an algorithm that looks at more than experience, one row a key.
     """
     both = jax.vmap(lambda k: jr.split(k))(keys)
-    if isinstance(sources.domain, Perceived):  # it would look at every start, taken or not
+    if THETA in sources.factors:  # images are seen, and every start would be looked at, taken or not
         sources = with_starts(sources, jr.fold_in(keys[0], 1))
     if resumed is None:
         begin = eqx.filter_vmap(lambda k: start(sources, algorithm, view, n_actions, config, k))
