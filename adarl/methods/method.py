@@ -177,8 +177,9 @@ def practise(
     bar: Bar,
     until: int | None = None,
     given: dict[str, Any] | None = None,
+    begin: tuple[LearnState, int] | None = None,
 ) -> LearnState:
-    """`learn.learn`, continued from its last checkpoint."""
+    """`learn.learn`, continued from its last checkpoint, or from where it is to `begin`."""
     n_actions, total = lesson.family.domain.n_actions, until or lesson.policy.learner.updates
 
     def each(states: LearnState, updates: int) -> None:
@@ -186,7 +187,7 @@ def practise(
         bar(updates)
 
     like = lambda: (learn.with_given(states_like(lesson, sources, algorithm, view, len(keys)), given), 0)  # noqa: E731
-    begun: Any = {"resumed": resume.load(like), "given": given}
+    begun: Any = {"resumed": resume.load(like) or begin, "given": given}
     return learn.learn(sources, algorithm, view, n_actions, lesson.policy, keys, **begun, until=until, each=each)
 
 

@@ -45,9 +45,9 @@ class PnnConfig:
     """Width of what one column tells the other: a quarter of a layer."""
     strength: float = 0.1
     """What the first column's features are multiplied by at first."""
-    updates: int = 2000
+    updates: int = 500
     """In a target."""
-    rate: float = 3e-4
+    rate: float = 1e-3
     """Of Adam, in a target."""
 
 

@@ -1,15 +1,16 @@
 """PSM (Agarwal et al., 2021) on Double DQN: states after which experts act alike are made to look alike.
 
 In: the sources. Out: as Non-t, one Q for all of them, with a second loss on its last layer of features: a state of one
-source is drawn towards the state of another source from which that source's expert goes on most similarly, and pushed away
-from the others there. Samples of a target join the pool as in Non-t.
+source is drawn towards the state of another source from which the expert there goes on most similarly, and pushed away from
+the others there. Samples of a target join the pool as in Non-t.
 
-Departs from its paper: Double DQN instead of imitation; half of the updates go to the experts, one a source, so that all
-methods have the same; how differently two experts act is the total variation between softmaxes of their Q, because where
-two actions are nearly as good an expert's choice tells nothing.
+Departs from its paper: Double DQN instead of imitation; the expert of every source is what Q itself has become after half of
+the updates, as where the paper steers robots: all methods have as many updates, and a source's share of half of them makes
+no expert. How differently experts act is the total variation between softmaxes of their Q, because where two actions are
+nearly as good an expert's choice tells nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from adarl.methods.method import Bar, Lesson, Resume, chosen, nothing_told, practise
+from adarl.methods.method import Bar, Lesson, Resume, nothing_told, practise
 from adarl.methods.non_t import NonT, Pooling
 from adarl.network import Network, linear
 from adarl.policy import double_dqn, learn
@@ -46,8 +47,8 @@ class PsmConfig:
     """Width of what is compared."""
 
 
-EXPERTS = 5  # at most; of more sources some are chosen, evenly spread
-CLIPS, CLIP = 16, 64  # trajectories of every expert, and their steps
+WATCHED = 5  # sources, at most; of more some are chosen, evenly spread
+CLIPS, CLIP = 16, 64  # trajectories of the expert in every one, and their steps
 
 
 class QWithProjection(eqx.Module):
@@ -67,7 +68,7 @@ class QWithProjection(eqx.Module):
 
 
 class Clips(eqx.Module):
-    """What the experts of some sources do."""
+    """What experts do in some sources."""
 
     x: Float[Array, "expert clip time input"]
     p: Float[Array, "expert clip time action"]
@@ -126,14 +127,14 @@ class Similar(DoubleDQN):
         return double_dqn.fresh(QWithProjection(q, projection), self.theta, self.config)
 
     def loss(self, q: Any, learner: Learner, batch: Experience, key: PRNGKeyArray) -> Float[Array, ""]:
-        """Of temporal differences, and of two experts' features."""
+        """Of temporal differences, and of the features of two experts, once there are any."""
         clips = learner.given["clips"]
         key_one, key_other, key_clip = jr.split(key, 3)
         one = jr.randint(key_one, (), 0, clips.x.shape[0])
         other = (one + jr.randint(key_other, (), 1, clips.x.shape[0])) % clips.x.shape[0]
         clip = jr.randint(key_clip, (), 0, CLIPS)
         apart = contrast(q.seen(clips.x[one, clip]), q.seen(clips.x[other, clip]), clips.d[one, other, clip], self.psm)
-        return super().loss(q, learner, batch, key) + self.psm.weight * apart
+        return super().loss(q, learner, batch, key) + learner.given["weight"] * apart
 
 
 class SimilarPooling(Similar, Pooling):
@@ -144,43 +145,39 @@ class PSM(NonT):
     """Non-t with features on which the experts of the sources agree."""
 
     def __init__(self, lesson: Lesson, config: PsmConfig):
-        n, learner, every = len(lesson.family.sources), lesson.policy.learner, lesson.policy.evaluate_every
-        self.experts = [i * n // min(n, EXPERTS) for i in range(min(n, EXPERTS))]
-        each = every * max(1, learner.updates // (2 * len(self.experts) * every))
-        rest = learner.updates - len(self.experts) * each
-        if rest < 2 * every:
-            least = (len(self.experts) + 2) * every
-            raise AdarlError(f"updates is {learner.updates}; psm, which also trains experts, needs at least {least}.")
-        limited = lambda updates: replace(lesson.policy, learner=replace(learner, updates=updates))  # noqa: E731
-        self.lesson_of_experts = replace(lesson, policy=limited(each))
-        super().__init__(replace(lesson, policy=limited(rest)))
-        shared = self.lesson.policy.learner, nothing_told(n)
+        super().__init__(lesson)
+        n, every = len(lesson.family.sources), lesson.policy.evaluate_every
+        self.watched = [i * n // min(n, WATCHED) for i in range(min(n, WATCHED))]
+        self.half = every * (lesson.policy.learner.updates // (2 * every))
+        if not 0 < self.half < self.alone:
+            given = lesson.policy.learner.updates
+            raise AdarlError(f"updates is {given}; psm, which learns experts first, needs at least {3 * every}.")
+        shared = lesson.policy.learner, nothing_told(n)
         self.algorithm = Similar(*shared, psm=config)
         self.pooling = SimilarPooling(*shared, n_target=self.pooling.n_target, psm=config)
         self.config = config
 
     def train(self, keys: PRNGKeyArray, resume: Resume, bar: Bar) -> LearnState:
-        """Experts, what they do, and then as in Non-t."""
-        done, watched = 0, []
-        for i in self.experts:
-            part = lambda updates, done=done: bar(done + updates)  # noqa: E731
-            sources = self._only(i)
-            algorithm = DoubleDQN(self.lesson_of_experts.policy.learner, nothing_told(1))
-            kept = resume.part(f"expert_{i}")
-            states = practise(self.lesson_of_experts, sources, algorithm, self.view, keys, kept, part)
-            watched.append(_watch(sources, chosen(states, self.lesson_of_experts), self.view, jr.key(i)))
-            done += self.lesson_of_experts.policy.learner.updates
+        """Half of the updates; what that network does in the sources; and on, as in Non-t."""
+        shared, alone = (self.lesson, self.sources, self.algorithm, self.view, keys), self._given(len(keys))
+        first = practise(*shared, resume.part("expert"), bar, until=self.half, given=alone)
+        seen = [_watch(self._only(i), first.learner.q_average, self.view, jr.key(i)) for i in self.watched]
         clips = eqx.filter_jit(jax.vmap(lambda x, p: Clips.of(x, p, self.config.discount)))
-        given = {"clips": clips(*(jnp.stack(part, axis=1) for part in zip(*watched, strict=True)))}
-        shared = (self.lesson, self.sources, self.algorithm, self.view, keys, resume.part("pooled"))
-        return practise(*shared, lambda updates: bar(done + updates), until=self.alone, given=given)
+        clips = clips(*(jnp.stack(part, axis=1) for part in zip(*seen, strict=True)))
+        given = {"clips": clips, "weight": jnp.full(len(keys), self.config.weight)}
+        begin = (learn.with_given(first, given), self.half)
+        return practise(*shared, resume.part("similar"), bar, until=self.alone, given=given, begin=begin)
 
     def trained_like(self, n_seeds: int) -> LearnState:
         """The shape of `train`'s answer."""
-        n, n_actions = len(self.experts), self.lesson.functional.n_actions
+        return learn.with_given(super().trained_like(n_seeds), self._given(n_seeds))
+
+    def _given(self, n_seeds: int) -> dict[str, Any]:
+        """Before there are experts."""
+        n, n_actions = len(self.watched), self.lesson.functional.n_actions
         zeros = lambda *shape: jnp.zeros((n_seeds, n, *shape))  # noqa: E731
         clips = Clips(zeros(CLIPS, CLIP, self.view.size), zeros(CLIPS, CLIP, n_actions), zeros(n, CLIPS, CLIP, CLIP))
-        return learn.with_given(super().trained_like(n_seeds), {"clips": clips})
+        return {"clips": clips, "weight": jnp.zeros(n_seeds)}
 
     def _only(self, i: int) -> Sources:
         """One source."""
@@ -190,7 +187,7 @@ class PSM(NonT):
 
 @eqx.filter_jit
 def _watch(sources: Sources, experts: Any, view: View, key: PRNGKeyArray) -> tuple[Array, Array]:
-    """What an expert of every seed sees and does in its source; after an end it stays where it is."""
+    """What the expert of every seed sees and does in a source; after an end it stays where it is."""
     domain: Any = sources.domain
     factors = {name: value[0] for name, value in sources.factors.items()}
     nothing = jax.tree.map(lambda t: t[0], nothing_told(1))

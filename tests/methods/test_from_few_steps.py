@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from jaxtyping import Array
-from test_methods import CONFIG, FAMILY, Nothing, built, played, recorded
+from test_methods import CONFIG, FAMILY, Nothing, played, recorded
 
 from adarl import Family, stages
 from adarl.methods.mql import MqlConfig, QWithHistory, likeness
@@ -95,12 +95,19 @@ def test_psm_acts_in_a_paint_never_seen():
     like = method.trained_like(2)
     shapes = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]  # noqa: E731
     assert shapes(trained) == shapes(like)
-    assert method.curve(trained).shape == (2, 7)  # of 2,400 updates: 800 for experts, 200 for each target
+    assert method.curve(trained).shape == (2, 11)  # of 2,400 updates 200 are for each target
 
 
 def test_psm_says_how_many_updates_it_needs():
-    with pytest.raises(AdarlError, match="updates is 1200; psm, which also trains experts, needs at least 2400"):
-        built("psm")
+    short = replace(CONFIG, policy=replace(CONFIG.policy, evaluate_every=600))
+    with pytest.raises(AdarlError, match=r"updates is 1200; psm, which learns experts first, needs at least 1800\."):
+        stages.method_of("psm", stages.lesson_of(FAMILY, recorded(), short), None, short)
+
+
+def test_psm_learns_alone_until_there_are_experts():
+    method, trained = similar()
+    assert method.half == 1200 and np.asarray(trained.learner.given["weight"]).tolist() == [np.float32(0.1)] * 2
+    assert (np.asarray(trained.learner.given["clips"].p).sum(-1) > 0.999).all()
 
 
 def test_distances_of_experts_by_hand():
