@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.expanduser("~/.cache/adarl/jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # files and commands share many small programs
 
 import jax
 import pytest
