@@ -164,7 +164,7 @@ class PSM(NonT):
         seen = [_watch(self._only(i), first.learner.q_average, self.view, jr.key(i)) for i in self.watched]
         clips = eqx.filter_jit(jax.vmap(lambda x, p: Clips.of(x, p, self.config.discount)))
         clips = clips(*(jnp.stack(part, axis=1) for part in zip(*seen, strict=True)))
-        given = {"clips": clips, "weight": jnp.full(len(keys), self.config.weight)}
+        given = {"clips": clips, "weight": jnp.full(len(keys), self.config.weight, jnp.float32)}
         begin = (learn.with_given(first, given), self.half)
         return practise(*shared, resume.part("similar"), bar, until=self.alone, given=given, begin=begin)
 

@@ -57,7 +57,7 @@ PAINTED = Family(
     discount=0.8,
 )
 LEARNER = replace(CONFIG.policy.learner, updates=2400, discount=0.8)
-LONGER = replace(CONFIG, policy=replace(CONFIG.policy, learner=LEARNER, evaluate_every=200))
+LONGER = replace(CONFIG, policy=replace(CONFIG.policy, learner=LEARNER, evaluate_every=200), psm=PsmConfig(weight=1.0))
 
 
 @functools.cache
@@ -106,7 +106,7 @@ def test_psm_says_how_many_updates_it_needs():
 
 def test_psm_learns_alone_until_there_are_experts():
     method, trained = similar()
-    assert method.half == 1200 and np.asarray(trained.learner.given["weight"]).tolist() == [np.float32(0.1)] * 2
+    assert method.half == 1200 and np.asarray(trained.learner.given["weight"]).tolist() == [1.0, 1.0]
     assert (np.asarray(trained.learner.given["clips"].p).sum(-1) > 0.999).all()
 
 
