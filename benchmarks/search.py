@@ -48,14 +48,14 @@ PATH = Path("results/search.json")
 
 def best_scores(method: Any, name: str, setting: dict[str, Any]) -> list[float]:
     """One number a seed: what its network was chosen by, or its return where it did not practise."""
-    of = family(name)
-    *rest, last = of.sources
-    left_out = method in LEFT_OUT
-    chosen = dataclasses.replace(of, sources=tuple(rest), targets={"left out": last} if left_out else {})
-    chosen = chosen if left_out else dataclasses.replace(chosen, sources=of.sources)
+    left_out, chosen = method in LEFT_OUT, dataclasses.replace(family(name), targets={})
+    if left_out:
+        *rest, last = chosen.sources
+        chosen = dataclasses.replace(chosen, sources=tuple(rest), targets={"left out": last})
     policy = PolicyConfig(learner=DoubleDQNConfig(updates=UPDATES))
     config = Config(seed=1, seeds=SEEDS, methods=(method,), policy=policy)
-    config = config if not left_out else dataclasses.replace(config, samples=("50",), steps=STEPS)
+    if left_out:
+        config = dataclasses.replace(config, samples=("50",), steps=STEPS)
     config = dataclasses.replace(config, **{method: dataclasses.replace(getattr(config, method), **setting)})
     config = resolve(chosen, config)
     words = "-".join(f"{key}={value:g}" for key, value in setting.items())

@@ -56,14 +56,8 @@ PAINTED = Family(
     targets={"new": {"paint": 1.6}},
     discount=0.8,
 )
-LEARNER = replace(CONFIG.policy.learner, updates=2400, discount=0.8)
-SEEDS = 5
-LONGER = replace(
-    CONFIG,
-    seeds=SEEDS,
-    policy=replace(CONFIG.policy, learner=LEARNER, evaluate_every=200),
-    psm=PsmConfig(weight=1.0),
-)
+LEARNER = replace(CONFIG.policy.learner, updates=4800, discount=0.8)
+LONGER = replace(CONFIG, policy=replace(CONFIG.policy, learner=LEARNER, evaluate_every=200))
 
 
 @functools.cache
@@ -71,22 +65,22 @@ def similar() -> tuple[PSM, Any]:
     config = LONGER
     episodes = stages.record(PAINTED, PAINTED.sources, config, jr.key(0), Progress(quiet=True))
     method: Any = stages.method_of("psm", stages.lesson_of(PAINTED, episodes, config), None, config)
-    return method, method.train(jr.split(jr.key(3), SEEDS), Nothing(), lambda updates: None)
+    return method, method.train(jr.split(jr.key(3), 2), Nothing(), lambda updates: None)
 
 
 def test_psm_sees_alike_where_experts_act_alike():
     """The same place in another paint looks like itself, the opposite place does not; before training, less so."""
     method, trained = similar()
 
-    def agreement(networks: Any) -> float:
+    def agreement(networks: Any) -> np.ndarray:
         seen = lambda place, paint: jax.vmap(lambda q: q.seen(_view(method, place, paint)))(networks)  # noqa: E731
         same = (seen(0.6, -1.0) * seen(0.6, 1.0)).sum(-1)
         other = (seen(0.6, -1.0) * seen(-0.6, 1.0)).sum(-1)
-        return float(np.median(same - other))
+        return np.asarray(same - other)
 
-    fresh = eqx.filter_vmap(lambda key: method.algorithm.start(method.view.size, 2, key).q)(jr.split(jr.key(9), SEEDS))
-    assert agreement(trained.learner.q_average) > 0.8
-    assert agreement(trained.learner.q_average) > agreement(fresh) + 0.3
+    fresh = eqx.filter_vmap(lambda key: method.algorithm.start(method.view.size, 2, key).q)(jr.split(jr.key(9), 2))
+    assert (agreement(trained.learner.q_average) > 1.0).all()
+    assert (agreement(trained.learner.q_average) > agreement(fresh) + 0.3).all()
 
 
 def _view(method: PSM, place: float, paint: float) -> Array:
@@ -97,11 +91,11 @@ def test_psm_acts_in_a_paint_never_seen():
     method, trained = similar()
     policy = stages.adapt(PAINTED, method, trained, "new", "30steps", LONGER, jr.key(4), jr.key(3))
     scores = stages.evaluate(method, {("new", "30steps"): policy}, LONGER, jr.key(5))[0]["scores"]
-    assert np.median(scores) > 14.0  # of 20 steps: a walk of such steps is near the middle nearly always, once it is there
-    like = method.trained_like(SEEDS)
+    assert min(scores) > 14.0  # of 20 steps: a walk of such steps is near the middle nearly always, once it is there
+    like = method.trained_like(2)
     shapes = lambda tree: [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]  # noqa: E731
     assert shapes(trained) == shapes(like)
-    assert method.curve(trained).shape == (SEEDS, 11)  # of 2,400 updates 200 are for each target
+    assert method.curve(trained).shape == (2, 22)  # of 4,800 updates 400 are for each target
 
 
 def test_psm_says_how_many_updates_it_needs():
@@ -112,7 +106,8 @@ def test_psm_says_how_many_updates_it_needs():
 
 def test_psm_learns_alone_until_there_are_experts():
     method, trained = similar()
-    assert method.half == 1200 and np.asarray(trained.learner.given["weight"]).tolist() == [1.0] * SEEDS
+    assert method.half == 2400
+    np.testing.assert_allclose(trained.learner.given["weight"], method.config.weight)
     assert (np.asarray(trained.learner.given["clips"].p).sum(-1) > 0.999).all()
 
 
