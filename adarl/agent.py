@@ -21,7 +21,6 @@ from adarl.model import fit
 from adarl.model.encoder import Memory, joined
 from adarl.model.eye import Photos, in_units
 from adarl.model.mixture import mean_of
-from adarl.model.patches import Shape
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.model.world import WorldModel
 from adarl.network import Council, Network
@@ -123,7 +122,7 @@ def load(path: str | Path) -> Agent:
 
     def like() -> Agent:
         image = tuple(sizes["image"]) if "image" in sizes else None
-        model = model_like(sizes["n_state"], sizes["n_actions"], sizes["n_domains"], _model_config(sizes), image)
+        model = fit.blank(sizes["n_state"], sizes["n_actions"], sizes["n_domains"], _model_config(sizes), image)
         indices = [tuple(index) for index in sizes["view"]]
         view = View(model.scale.s_mean, model.scale.s_scale, *indices)
         hidden = sizes["policy_hidden"]
@@ -141,13 +140,6 @@ def _model_config(sizes: dict[str, Any]) -> ModelConfig:
         return ModelConfig(**{name: sizes[name] for name in names})
     names += ["theta_o", "features", "memory"]
     return MissVAEConfig(**{name: sizes[name] for name in names}, latents=sizes["n_state"])
-
-
-def model_like(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, image: Shape | None = None) -> WorldModel:
-    """A model of the right shape with meaningless numbers, for loading."""
-    ones = jnp.ones(n_state)
-    scale = fit.Scale(ones, ones, ones, jnp.float32(0), jnp.float32(1))
-    return fit.finish(fit.start(n_state, n_actions, n_domains, config, jr.key(0), image), scale, n_actions, config)
 
 
 class Adapted:

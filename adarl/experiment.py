@@ -17,7 +17,7 @@ import numpy as np
 from adarl import exhibits, stages
 from adarl.adapt.states import Estimate
 from adarl.again import estimate_again, record_again
-from adarl.agent import Agent, model_like
+from adarl.agent import Agent
 from adarl.config import METHODS, WITH_MODEL, Config, command, resolve
 from adarl.domains.camera import check_camera
 from adarl.domains.family import Family
@@ -116,7 +116,7 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
         models[name] = run.stage(
             name,
             lambda resume, rest=rest: stages.estimate_model(*rest, resume, progress),
-            lambda plan=plan, known=known: model_like(*stages.sizes_of(known, plan), plan, stages.image_of(known)),
+            lambda plan=plan, known=known: stages.model_like(known, plan),
         )
         for i in range(config.collect.again):
             if isinstance(film, Film):

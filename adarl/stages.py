@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -171,6 +172,11 @@ def sizes_of(family: Family, plan: ModelConfig) -> tuple[int, int, int]:
 def image_of(family: Family) -> Shape | None:
     """The shape of what is seen, where states are not."""
     return family.domain.image if isinstance(family.domain, Camera) else None
+
+
+def model_like(family: Family, plan: ModelConfig) -> WorldModel:
+    """The shape of a model, for loading."""
+    return eqx.filter_eval_shape(lambda: fit.blank(*sizes_of(family, plan), plan, image_of(family)))
 
 
 def models_of(config: Config, plan: ModelConfig) -> dict[str, ModelConfig]:

@@ -14,12 +14,12 @@ import pytest
 import adarl
 from adarl import AdarlError, Agent, Config, Family, stages
 from adarl.again import by_policy, record_again
-from adarl.agent import model_like
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
 from adarl.experiment import described
 from adarl.methods.adarl import AdaRL, sources_of
 from adarl.methods.cavia import CaviaConfig
+from adarl.model import fit
 from adarl.model.plan import ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
@@ -73,7 +73,7 @@ def test_what_a_policy_recorded_stands_beside_what_chance_did(own: Family):
 def test_a_policy_records_hidden_states_of_a_simulator_that_is_seen():
     config = resolve(dot.FAMILY, dot.CONFIG)
     plan = stages.sized(config.vae, dot.FAMILY, None)
-    model = model_like(*stages.sizes_of(dot.FAMILY, plan), plan, stages.image_of(dot.FAMILY))
+    model = fit.blank(*stages.sizes_of(dot.FAMILY, plan), plan, stages.image_of(dot.FAMILY))
     film = stages.film_of(dot.FAMILY, dot.FAMILY.sources, stages.episodes_like(dot.FAMILY, config), jr.key(0))
     method = AdaRL(stages.lesson_of(dot.FAMILY, film, config, model), model)
     always_right = lambda x: jnp.array([0.0, 1.0])  # noqa: E731

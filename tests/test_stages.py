@@ -13,10 +13,10 @@ import pytest
 import adarl
 from adarl import Agent, Config, exhibits, stages
 from adarl.adapt.states import Estimate
-from adarl.agent import model_like
 from adarl.domains.cartpole import CartPole
 from adarl.domains.family import Family
 from adarl.locate.structure import Structure
+from adarl.model import fit
 from adarl.model.plan import ModelConfig
 from adarl.network import Network
 from adarl.policy.view import View
@@ -73,7 +73,7 @@ def linear(gains: list[float]) -> Network:
 @pytest.fixture
 def agent() -> Agent:
     """Balances where theta is 0 and pushes right for ever where it is 1, which all sources have."""
-    model = model_like(4, 2, 3, ModelConfig(theta_s=1, theta_r=1, hidden=4))
+    model = fit.blank(4, 2, 3, ModelConfig(theta_s=1, theta_r=1, hidden=4))
     ones = Theta(jnp.ones((3, 1)), jnp.ones((3, 1)))
     view = View(jnp.zeros(4), jnp.ones(4), (0, 1, 2, 3), (0,), ())
     networks = jax.tree.map(lambda x: x[None], linear([*BALANCE, 100.0]))

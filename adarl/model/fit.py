@@ -318,6 +318,13 @@ def finish(state: FitState, scale: Scale, n_actions: int, config: ModelConfig, b
     )
 
 
+def blank(n_state: int, n_actions: int, n_domains: int, config: ModelConfig, image: Shape | None = None) -> WorldModel:
+    """A model that knows nothing yet: what others have the shape of."""
+    ones = jnp.ones(n_state)
+    scale = Scale(ones, ones, ones, jnp.float32(0), jnp.float32(1))
+    return finish(start(n_state, n_actions, n_domains, config, jr.key(0), image), scale, n_actions, config)
+
+
 def _read(masks: Masks) -> Theta:
     """Which thetas any function reads."""
     return Theta((masks.c_theta_to_s > 0).any(0), masks.c_theta_to_r > 0, masks.c_theta_to_o > 0)

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adarl.agent import Agent, model_like
+from adarl.agent import Agent
 from adarl.evaluate import bound
 from adarl.evaluate.bound import Bound, Gaussian, between, divergence, of_agent, of_losses, within, words
+from adarl.model import fit
 from adarl.model.plan import ModelConfig
 from adarl.network import Network
 from adarl.policy.double_dqn import shaped
@@ -244,7 +245,7 @@ def agent(values: list[float], slope: float | None = None) -> Agent:
     new = (jnp.stack([weight, weight]), jnp.asarray([0.0, -0.5]))
     q = eqx.tree_at(lambda n: (n.layers[0].weight, n.layers[0].bias), q, new)
     view = View(jnp.zeros(3), jnp.ones(3), (0, 1, 2), () if slope is None else (0,), ())
-    like = eqx.filter_eval_shape(lambda: model_like(3, 2, 2, ModelConfig(theta_s=1, theta_r=1, hidden=2)))
+    like = eqx.filter_eval_shape(lambda: fit.blank(3, 2, 2, ModelConfig(theta_s=1, theta_r=1, hidden=2)))
     model = jax.tree.map(lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)), like)
     networks = jax.tree.map(lambda x: x[None], q)
     return Agent(eqx.tree_at(lambda m: m.theta, model, THETA), networks, jnp.zeros(1), jnp.zeros((1, 3)), view)
