@@ -17,3 +17,18 @@ def few_programs_at_once() -> Iterator[None]:
     """Compiled programs are let go after every file: a process that holds too many of them may be aborted by the system."""
     yield
     jax.clear_caches()
+
+
+SLOW = (
+    "test_from_images.py",
+    "test_cli.py",
+    "test_on_beliefs.py",
+    "test_methods.py",
+    "test_from_few_steps.py",
+    "test_sight.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest files come first, so that none of them is left when all others are done."""
+    items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))

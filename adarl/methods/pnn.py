@@ -135,7 +135,6 @@ def grown(
     columns: Columns, new: Experience, count: Array, config: PnnConfig, learner: DoubleDQNConfig, key: PRNGKeyArray
 ) -> Columns:
     """The second column after training on `count` steps, of which `new` holds repetitions."""
-    discount, gap = learner.discount, learner.gap
     adam = optax.adam(config.rate)
     few = count < ASIDE  # too few to set any aside
     place = jnp.arange(new.r_t.shape[0])
@@ -147,13 +146,13 @@ def grown(
         return jax.tree.map(lambda x: x[jnp.where(few, i, i + i // (ASIDE - 1))], new)
 
     def judge(q: Any) -> Array:
-        return (judged * double_dqn.errors(q, q, new, discount, gap)).sum() / judged.sum()
+        return (judged * double_dqn.errors(q, q, new, learner)).sum() / judged.sum()
 
     def move(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
         q, target, memory = carry
-        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key), discount, gap), memory, q)
+        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key), learner), memory, q)
         q = eqx.tree_at(lambda c: c.first, optax.apply_updates(q, change), columns.first)
-        return (q, optax.incremental_update(q, target, 1 - discount), memory), None
+        return (q, optax.incremental_update(q, target, 1 - learner.discount), memory), None
 
     def some(carry: Any, keys: PRNGKeyArray) -> tuple[Any, None]:
         now, best, least = carry

@@ -88,7 +88,7 @@ class DoubleDQN(eqx.Module):
 
     def loss(self, q: Any, learner: Learner, batch: Experience, key: PRNGKeyArray) -> Float[Array, ""]:
         """What an update lowers."""
-        return loss(q, learner.q_target, batch, self.config.discount, self.config.gap)
+        return loss(q, learner.q_target, batch, self.config)
 
     def told(self, q: Network, key: PRNGKeyArray) -> Theta:
         """What this network is told of every source."""
@@ -139,19 +139,19 @@ def chosen(q: Float[Array, "*batch action"], a: Int[Array, "*batch"]) -> Float[A
 
 
 def errors(
-    q: Any, q_target: Any, batch: Experience, discount: float, gap: float = 0.0, told: Experience | None = None
+    q: Any, q_target: Any, batch: Experience, config: DoubleDQNConfig, told: Experience | None = None
 ) -> Float[Array, "*batch"]:
     """Huber losses of the temporal differences, step by step. `told` is the batch as the target sees it, if not as Q."""
     told = batch if told is None else told
-    target = double_target(q(batch.x_t), q_target(told.x_t), batch.r_t, batch.ended, discount)
-    if gap:
-        target = further_apart(target, q_target(told.x_tm1), batch.a_tm1, gap)
+    target = double_target(q(batch.x_t), q_target(told.x_t), batch.r_t, batch.ended, config.discount)
+    if config.gap:
+        target = further_apart(target, q_target(told.x_tm1), batch.a_tm1, config.gap)
     return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target))
 
 
-def loss(q: Any, q_target: Any, batch: Experience, discount: float, gap: float = 0.0) -> Float[Array, ""]:
+def loss(q: Any, q_target: Any, batch: Experience, config: DoubleDQNConfig) -> Float[Array, ""]:
     """Mean of `errors`."""
-    return errors(q, q_target, batch, discount, gap).mean()
+    return errors(q, q_target, batch, config).mean()
 
 
 def step(learner: Learner, loss_of: Callable[[Any], tuple[Array, Theta]], config: DoubleDQNConfig) -> Learner:
