@@ -19,11 +19,23 @@ from adarl.report.reading import Panel, Row, Summary, is_finite, panels, pearson
 from adarl.report.words import amount, method_name, place, samples_name
 
 BLUE, ORANGE, GREY = "#3a80c4", "#cf701c", "#7d858e"
-PALETTE = (BLUE, ORANGE, "#2a9768", "#976bd1", "#d4506a", "#1b90a3", "#878426", GREY)
+PALETTE = (BLUE, ORANGE, "#2a9768", "#976bd1", "#d4506a", "#1b90a3", "#878426", GREY, "#9c6b56", "#c552a4", "#649b12")
 """Middle tones: each has a contrast of 3 or more against both pages."""
-METHODS = ("adarl_plus", "adarl", "adarl_star", "non_t", "cavia", "pearl", "", "oracle")
+METHODS = ("adarl_plus", "adarl", "adarl_star", "non_t", "cavia", "pearl", "", "oracle", "pnn", "psm", "mql")
 """In the order of the palette, so that a method has the same colour in every figure. One colour is left for others."""
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "pentagon", "x", "hexagon")
+SYMBOLS = (
+    "circle",
+    "diamond",
+    "square",
+    "triangle-up",
+    "cross",
+    "star",
+    "pentagon",
+    "x",
+    "hexagon",
+    "triangle-down",
+    "hourglass",
+)
 RULE = "rgba(128, 134, 142, 0.28)"
 CAP = {"color": GREY, "width": 1, "dash": "dot"}
 Style = tuple[str, str, str]

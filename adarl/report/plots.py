@@ -27,7 +27,19 @@ Curve = tuple[Sequence[float], Float[np.ndarray, "seed evaluation"]]
 """Updates, and the score of every seed at each of them; NaN where there is none."""
 Ends = dict[str, float]
 """How high each node of a time slice stands."""
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
+DASHES = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1, 1, 1, 1, 1)),
+    (0, (8, 2)),
+    (0, (3, 1)),
+    (0, (1, 1)),
+    (0, (6, 1, 2, 1)),
+    (0, (4, 4)),
+    (0, (2, 2)),
+)
 NUMBERS = ((ORANGE, "D", 9.0), (PALETTE[2], "s", 6.5), (PALETTE[3], "^", 4.5), (PALETTE[4], "o", 3.0))
 """Colour, marker and size for each number of samples: they often fall on one point, so each fits into the one before."""
 NODE, APART = 1.6, 4.0

@@ -5,6 +5,7 @@ from operator import attrgetter
 import numpy as np
 import pytest
 
+from adarl.config import METHODS
 from adarl.report import figures, page
 
 TRACES = attrgetter("data")  # plotly types a figure's traces as strings
@@ -89,4 +90,6 @@ def test_a_method_looks_the_same_in_every_figure_and_strangers_differ_from_all()
     assert figures.looks(["oracle", "adarl"])["adarl"] == figures.looks(["adarl"])["adarl"]
     some = figures.looks(["mine", "adarl_plus", "yours", "oracle"])
     assert len(set(some.values())) == 4
+    assert figures.looks(["mql", "pnn"]) == {name: figures.looks([name])[name] for name in ("mql", "pnn")}
+    assert len(set(figures.looks(METHODS).values())) == len(METHODS)
     assert len(figures.looks([f"m{i}" for i in range(20)])) == 20
