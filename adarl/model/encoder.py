@@ -25,6 +25,9 @@ KEPT = 0.5
 """What is at first left of a belief a step later."""
 TRUST = 0.03
 """How far a belief at first follows what a second look asks for."""
+FURTHEST = 10.0
+"""No second look moves a belief further; a sound one goes a few tenths. While it is learned how far to go, looks that go too
+far would grow from image to image until nothing is finite."""
 Expect = Callable[[Float[Array, " state"]], Float[Array, "cell pixel"]]
 """What would be seen of a state, in patches."""
 
@@ -168,7 +171,8 @@ class Encoder(eqx.Module):
         q = q._replace(mean=q.mean + self.onwards(jnp.concatenate([s, before]))[:, None])
         drawn, pulled = jax.vjp(expect, mean_of(q))
         (pull,) = pulled((o - drawn) / math.sqrt(math.prod(self.look.image)))
-        return q._replace(mean=q.mean + self.second(jnp.exp(trust) * pull)[:, None])
+        step = jnp.clip(self.second(jnp.exp(trust) * pull), -FURTHEST, FURTHEST)
+        return q._replace(mean=q.mean + step[:, None])
 
     def _believed(self, h: Float[Array, "*time memory"], looks: Array) -> Mixture:
         """What an image says."""

@@ -30,7 +30,7 @@ from adarl.model.rows import Rows, measure, pack, unscaled
 from adarl.model.sight import Trials, draw_trials, first_impression, foretold, look, worth_to_o
 from adarl.model.transition import stack_heads
 from adarl.model.world import Heads, Scale, WorldModel
-from adarl.types import Episodes, Masks, Theta, Transition
+from adarl.types import AdarlError, Episodes, Masks, Theta, Transition
 
 
 class Parameters(eqx.Module):
@@ -193,7 +193,7 @@ def advance(
     key: PRNGKeyArray,
     bounds: Bounds | None = None,
 ) -> tuple[FitState, dict[str, Array]]:
-    """A chunk of steps of Adam in one phase, and the mean of every term over them."""
+    """A chunk of steps of Adam in one phase, and the mean of every term over those in which it was finite."""
     optimiser, now = _optimiser(config), phase(state.step, config)
     _, hard = _decided(state.worth, config, bounds)
     p_ended = _share_of_ends(data)
@@ -246,11 +246,13 @@ def advance(
         gradient, terms = jax.grad(objective, has_aux=True)(
             parameters, masks(key_masks, worth), batch, key_states, _dearness(state.step, config)
         )
+        gradient = if_finite(gradient)
         few: Any = jax.tree.map(lambda x: x[:, : max(FEWEST[type(batch)], x.shape[1] // 2)], batch)
 
         def look_again(worth: Masks) -> Masks:
             fresh = worth_now(parameters, few, key_states)
-            return jax.tree.map(lambda old, new: MEMORY * old + (1 - MEMORY) * new, worth, fresh)
+            mixed = lambda old, new: jnp.where(jnp.isfinite(new), MEMORY * old + (1 - MEMORY) * new, old)  # noqa: E731
+            return jax.tree.map(mixed, worth, fresh)
 
         worth = jax.lax.cond(now.search & (state.step % LOOK == 0), look_again, lambda worth: worth, worth)
         update, memory = optimiser.update(gradient, state.optimiser, parameters)
@@ -265,7 +267,13 @@ def advance(
         return FitState(moved, memory, worth, state.step + 1), terms
 
     state, terms = jax.lax.scan(move, state, None, length=config.chunk)
-    return state, jax.tree.map(jnp.mean, terms)
+    return state, jax.tree.map(lambda x: jnp.mean(x, where=jnp.isfinite(x)), terms)
+
+
+def if_finite(gradient: Any) -> Any:
+    """Nothing, where it is not finite: one batch that overflows is not to spoil all that was learned."""
+    finite = jnp.isfinite(optax.global_norm(gradient))
+    return jax.tree.map(lambda g: jnp.where(finite, g, 0.0), gradient)
 
 
 FEWEST = {Transition: 4, Trials: 1}
@@ -366,5 +374,10 @@ def fit(
             heads, theta = align(heads, theta, data, scale, n_actions, key_align)
             state = FitState(Parameters(heads, theta), state.optimiser, state.worth, state.step)
         state, terms = advance(state, data, scale, n_actions, config, key_steps, bounds)
+        if not all(map(jnp.isfinite, terms.values())):
+            raise AdarlError(
+                f"The model's losses are no longer finite after {int(state.step)} of {config.steps} steps; "
+                f"a smaller learning_rate than {config.learning_rate:g} may help."
+            )
         each(state, terms)
     return finish(state, scale, n_actions, config, bounds)

@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 from scipy.stats import norm
 
-from adarl.model.encoder import Encoder, draw_posterior, joined
+from adarl.model.encoder import FURTHEST, Encoder, draw_posterior, joined
 from adarl.model.mixture import Mixture, mean_of
 from adarl.model.patches import cut
 from adarl.types import Theta
@@ -83,6 +83,15 @@ def test_a_second_look_at_what_was_believed_changes_nothing():
     np.testing.assert_allclose(mean_of(seen)[0], believed, rtol=1e-5, atol=1e-6)
     brighter = eqx.filter_jit(lambda: ENCODER.trial(o, a, r, THETA, lambda s: as_it_is(s) - 1.0))()
     assert (jnp.abs(mean_of(brighter)[0] - believed) > 1e-3).any()
+
+
+def test_second_looks_that_go_too_far_do_not_run_away():
+    """Trusted so much each overshoots the last: unlimited, forty of them would leave what a float holds."""
+    o, a, r = trial(40)
+    rash = eqx.tree_at(lambda e: e.trust.bias, ENCODER, jnp.full(3, 8.0))
+    believed = mean_of(looking(rash)(o, a, r, THETA))
+    by_image = jnp.abs(mean_of(TRIAL(o, a, r, THETA))).max()
+    assert FURTHEST < jnp.abs(believed).max() < 2 * FURTHEST + 2 * by_image
 
 
 def test_image_action_reward_and_theta_are_read():

@@ -18,7 +18,7 @@ from adarl.model.losses import Sparsity
 from adarl.model.plan import ModelConfig
 from adarl.model.rows import Rows, measure, pack
 from adarl.model.world import WorldModel
-from adarl.types import Episodes, Step, Theta, Transition
+from adarl.types import AdarlError, Episodes, Step, Theta, Transition
 
 TRUTH = np.array([-1.0, 0.4, 1.0])  # theta_s of the three domains, unevenly spaced
 UNSEEN = -0.3  # theta_s of no domain
@@ -162,6 +162,19 @@ def test_masks_stay_within_their_bounds():
     assert eqx.tree_equal(within(none, every), learned)
     assert eqx.tree_equal(within(every, every), every) and eqx.tree_equal(within(none, none), none)
     assert not eqx.tree_equal(learned, every) and not eqx.tree_equal(learned, none)
+
+
+@pytest.mark.parametrize("bad", [jnp.inf, jnp.nan])
+def test_a_step_that_overflows_is_not_taken(bad: float):
+    fine = {"a": jnp.array([1.0, -2.0]), "b": jnp.float32(3.0)}
+    equal(fitting.if_finite(fine), fine)
+    equal(fitting.if_finite({**fine, "b": jnp.float32(bad)}), jax.tree.map(jnp.zeros_like, fine))
+
+
+def test_losses_that_are_never_finite_are_told():
+    spoilt = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan) if eqx.is_inexact_array(x) else x, fitted().states[0])
+    with pytest.raises(AdarlError, match="no longer finite after 1000 of 2000 steps"):
+        fit(record(), N_ACTIONS, CONFIG, jr.key(0), state=spoilt)
 
 
 def test_phases():
