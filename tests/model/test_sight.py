@@ -24,6 +24,8 @@ CAMERA = Dot()
 CONFIG = MissVAEConfig(
     theta_s=1, theta_r=1, theta_o=1, latents=3, features=8, memory=6, open_steps=0, search_steps=100, binary_steps=0, batch=4
 )
+BINARY = replace(CONFIG, search_steps=0, binary_steps=200, theta_r=0, learning_rate=0.02)
+"""With all or no edges, by bounds: two fits by one program."""
 FACTORS = {"noise": jnp.array([0.1, 1.0])}
 
 
@@ -160,9 +162,9 @@ def test_perceived_trials_are_what_the_encoder_expects():
 
 def test_a_fit_tells_noise_from_less_of_it():
     """In theta_o and in nothing else: the width of a pixel is what changes."""
-    every = replace(CONFIG, search_steps=0, binary_steps=200, threshold=-1.0, theta_r=0, learning_rate=0.02)
-    seen = []
-    model = fit(film(trials=8), 2, every, jr.key(6), each=lambda state, terms: seen.append(terms))
+    every, seen = gates.every_edge(3, 1, 0, 1.0, 1), []
+    each = lambda state, terms: seen.append(terms)  # noqa: E731
+    model = fit(film(trials=8), 2, BINARY, jr.key(6), bounds=Bounds(every, every), each=each)
     assert model.eye is not None and len(seen) == 2
     assert all(seen[1][name] < seen[0][name] for name in ("observation", "prediction"))
     width = model.eye.observation.width(model.raw(model.theta).theta_o)
@@ -173,11 +175,11 @@ def test_a_fit_tells_noise_from_less_of_it():
 
 def test_an_encoder_reads_no_theta_that_no_function_reads():
     """Once masks are binary nothing moves such a theta: what is told of a target is then zero, as it was in the fit."""
-    none = replace(CONFIG, search_steps=0, binary_steps=100, threshold=2.0)
-    before = Theta(*(jnp.array([[-0.5], [0.5]]) for _ in range(3)))
-    state = eqx.tree_at(lambda s: s.parameters.theta, start(3, 2, 2, none, jr.key(2), CAMERA.image), before)
-    after: list[Theta] = []
-    model = fit(film(), 2, none, jr.key(6), state=state, each=lambda state, terms: after.append(state.parameters.theta))
+    none, after = gates.every_edge(3, 1, 0, 0.0, 1), []
+    before = Theta(jnp.array([[-0.5], [0.5]]), jnp.zeros((2, 0)), jnp.array([[-0.5], [0.5]]))
+    state = eqx.tree_at(lambda s: s.parameters.theta, start(3, 2, 2, BINARY, jr.key(2), CAMERA.image), before)
+    each = lambda state, terms: after.append(state.parameters.theta)  # noqa: E731
+    model = fit(film(trials=8), 2, BINARY, jr.key(6), bounds=Bounds(none, none), state=state, each=each)
     jax.tree.map(np.testing.assert_array_equal, after[0], before)
     assert all((theta == 0).all() for theta in jax.tree.leaves((model.theta, model.theta_mean)))
 
