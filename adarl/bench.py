@@ -87,7 +87,7 @@ ENTRIES = {
         _seen(
             "cartpole-noise",
             "N",
-            {"updates": 16_000, "hidden": 128, "gap": 0.7},
+            {"updates": 12_000, "hidden": 128, "gap": 0.7},
             MissVAEConfig(open_steps=2700, search_steps=2700, binary_steps=900),
             again=1,
         ),
