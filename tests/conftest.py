@@ -28,6 +28,7 @@ SLOW = (
     "test_methods.py",
     "test_from_few_steps.py",
     "test_sight.py",
+    "test_experiment.py",
 )
 
 
