@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import adarl
-from adarl import bench, stages
+from adarl import stages
 from adarl.config import Config, Method
 from adarl.domains.family import families, family, unknown
 from adarl.experiment import run
@@ -134,6 +134,8 @@ def do_run(command: Run) -> None:
 
 def do_table(command: Bench) -> None:
     """`adarl table`."""
+    from adarl import bench  # to draw with matplotlib takes a second to load, which no other command need wait
+
     name = f"{command.table}-quick" if command.quick else command.table
     out, runs = command.out or Path("results") / name, command.runs or Path("runs") / name
     seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)

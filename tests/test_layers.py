@@ -1,6 +1,8 @@
 """The data path of the design: a stage imports only what stands to its left, plus types and network."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +102,10 @@ def test_the_order_forbids():
     assert all("run" in allowed(s) for s in RUNS)
     assert "" in allowed("cli") and "" not in allowed("experiment")
     assert "network" not in allowed("types") and "domains" not in allowed("network")
+
+
+def test_a_command_does_not_wait_for_what_few_commands_need():
+    """Half of the time to start a command, and every worker, was spent on these."""
+    seldom = ("matplotlib", "scipy.stats", "scipy.interpolate", "minari")
+    code = f"import sys, adarl.cli; print(*(name for name in {seldom} if name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import stats
 
 Scores = Float[np.ndarray, "run row"]
 LEVEL = 0.05
@@ -82,7 +82,7 @@ def signed_rank(ours: Float[np.ndarray, " run"], theirs: Float[np.ndarray, " run
 def direction(ours: Float[np.ndarray, " run"], theirs: Float[np.ndarray, " run"]) -> int:
     """Whom the ranks of `signed_rank` favour: 1 ours, -1 theirs, 0 neither."""
     gap = _gap(ours, theirs)
-    return int(np.sign(np.sign(gap) @ stats.rankdata(np.abs(gap))))
+    return int(np.sign(np.sign(gap) @ scipy.stats.rankdata(np.abs(gap))))
 
 
 def _gap(ours: Float[np.ndarray, " run"], theirs: Float[np.ndarray, " run"]) -> Float[np.ndarray, " run"]:
@@ -95,11 +95,11 @@ def _p_of_gaps(gaps: Float[np.ndarray, "test run"]) -> Float[np.ndarray, " test"
     differ = np.count_nonzero(gaps, axis=1)
     many = differ > EXACT
     if many.any():
-        result: Any = stats.wilcoxon(gaps[many], zero_method="pratt", method="approx", correction=True, axis=1)
+        result: Any = scipy.stats.wilcoxon(gaps[many], zero_method="pratt", method="approx", correction=True, axis=1)
         p[many] = result.pvalue
     few = np.flatnonzero((differ > 0) & ~many)
     if len(few):
-        twice = np.rint(2 * stats.rankdata(np.abs(gaps[few]), axis=1)).astype(int)  # half ranks come from ties
+        twice = np.rint(2 * scipy.stats.rankdata(np.abs(gaps[few]), axis=1)).astype(int)  # half ranks come from ties
         p[few] = [_p_of_signs(ranks[gap != 0], ranks[gap > 0].sum()) for gap, ranks in zip(gaps[few], twice, strict=True)]
     return p
 

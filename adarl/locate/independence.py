@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import stats
 
 from adarl.types import AdarlError
 
@@ -222,7 +222,7 @@ def above(value: float, weights: Float[np.ndarray, " weight"]) -> float:
         a, shift = 1 / skew, 0.0
     freedom = a**2 - 2 * shift
     at = (value - one) / np.sqrt(2 * two) * np.sqrt(2) * a + freedom + shift
-    return float(stats.ncx2.sf(at, freedom, shift) if shift > 1e-9 else stats.chi2.sf(at, freedom))
+    return float(scipy.stats.ncx2.sf(at, freedom, shift) if shift > 1e-9 else scipy.stats.chi2.sf(at, freedom))
 
 
 MOST = 2000

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+import scipy
 from plotly.subplots import make_subplots
-from scipy.interpolate import PchipInterpolator
 
 from adarl.evaluate import statistics
 from adarl.report.reading import Panel, Row, Summary, is_finite, panels, pearson, rows
@@ -195,7 +195,7 @@ def _line(panel: Panel) -> go.Scatter:
         at = [bound(value for _, value, _ in panel.points) for bound in (min, max)]
         height = [float(start + slope * value) for value in at]
     elif len(at) > 2:
-        knots = PchipInterpolator(at, height)
+        knots = scipy.interpolate.PchipInterpolator(at, height)
         at = sorted({*at, *np.linspace(at[0], at[-1], 61).tolist()})
         height = knots(at).tolist()
     return go.Scatter(x=at, y=height, mode="lines", line={"color": GREY}, hoverinfo="skip")

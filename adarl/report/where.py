@@ -14,7 +14,6 @@ from adarl.graph import compact
 from adarl.locate.changes import RATE, Changes
 from adarl.locate.corrections import holm
 from adarl.locate.structure import Structure
-from adarl.report import plots
 from adarl.report.words import listed
 
 DOMAIN = "k (domain)"
@@ -79,6 +78,8 @@ def seen(changes: Changes) -> dict[str, Any]:
 
 def write(found: dict[str, Any], folder: Path) -> list[Path]:
     """locate.json, and as PNG and SVG the graph, or the tests where states are not seen."""
+    from adarl.report import plots  # takes a second, which those who draw nothing need not wait
+
     folder.mkdir(parents=True, exist_ok=True)
     files = {"locate.json": (json.dumps(found, indent=1) + "\n").encode()}
     figure = plots.graph(found) if "edges" in found else plots.tests(_corrected(found), found["rate"])
