@@ -44,7 +44,7 @@ def record_again(family: Family, episodes: Episodes, config: Config, key, resume
     plan = sized(config.model, family, None)
     model = estimate_model(family, episodes, plan, None, key_model, resume.part("model"), progress)
     more = recorded(AdaRL(lesson_of(family, episodes, config), model), config, key_policy, key_record, resume, progress)
-    return beside(episodes, more)
+    return _beside(episodes, more)
 
 
 def estimate_again(
@@ -60,11 +60,8 @@ def estimate_again(
     config = dataclasses.replace(config, policy=dataclasses.replace(config.policy, learner=learner))
     method = AdaRL(lesson_of(family, film, config, model), model)
     more = recorded(method, config, key_policy, key_record, resume, progress)
-    both = film_of(family, family.sources, beside(film.episodes, more), key_record)
-    longer = both.episodes.a.shape[2] / film.episodes.a.shape[2]  # as many images a batch, in fewer trials
-    sizes = {"batch": round(config.vae.batch / longer), "frames": round(config.vae.frames * longer)}
-    steps = {"open_steps": 0, "search_steps": 0, "binary_steps": config.vae.again_steps}
-    plan: MissVAEConfig = dataclasses.replace(config.vae, **sizes, **steps)
+    both = film_of(family, family.sources, _beside(film.episodes, more), key_record)
+    plan: MissVAEConfig = dataclasses.replace(config.vae, open_steps=0, search_steps=0, binary_steps=config.vae.again_steps)
     begin = lambda: fit.known(model, plan)  # noqa: E731
     same = fit.Bounds(model.masks, model.masks)
     further = estimate_model(family, both, plan, same, key_model, resume.part("model"), progress, begin)
@@ -80,12 +77,8 @@ def recorded(method: AdaRL, config: Config, key_policy, key_record, resume: Resu
     return by(method, q, config, key_record)
 
 
-def beside(episodes: Episodes, more: Episodes) -> Episodes:
-    """All trials. Those that are shorter stay where they ended, in steps that never happened."""
-    rest = more.a.shape[2] - episodes.a.shape[2]
-    longer = lambda x, **how: jnp.pad(x, ((0, 0), (0, 0), (0, rest), *((0, 0),) * (x.ndim - 3)), **how)  # noqa: E731
-    padded = dataclasses.replace(jax.tree.map(longer, episodes), s=longer(episodes.s, mode="edge"))
-    return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), padded, more)
+def _beside(episodes: Episodes, more: Episodes) -> Episodes:
+    return jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), episodes, more)
 
 
 def by_policy_on_host(method: AdaRL, q: Any, config: Config, key) -> Episodes:
@@ -118,8 +111,7 @@ class Greedy(eqx.Module):
 def by_policy(method: AdaRL, q: Any, config: Config, key, guesses: float = GUESSES) -> Episodes:
     """Of a policy in the simulators that it learned in; of one that is seen, the states that nobody saw."""
     domain, plan = method.lesson.functional, config.collect
-    lasting = (isinstance(domain, Perceived) and plan.lasting) or plan.steps
-    shape = {"trials": plan.trials, "steps": lasting, "wide": plan.wide}
+    shape = {"trials": plan.trials, "steps": plan.steps, "wide": plan.wide}
     found = []
     for k in range(method.sources.n_domains):
         theta, factors = jax.tree.map(lambda x, k=k: x[k], method.model.theta), method.sources.factors

@@ -51,17 +51,12 @@ class Entry:
     """Of the configuration."""
 
 
-def _seen(name: str, row: str, learner: dict[str, Any], vae: MissVAEConfig, again: int, lasting: int = 0) -> Entry:
+def _seen(name: str, row: str, learner: dict[str, Any], vae: MissVAEConfig, again: int) -> Entry:
     """A family of which images are seen. To look costs more than to think: fewer environments, shorter evaluations. Beliefs
     err, so networks act together.
     """
     policy = {"environments": 20, "evaluate_every": 1000, "evaluate_steps": 300, "council": 0.5}
-    rest = {
-        "episodes": 3,
-        "locate": "on",
-        "collect": CollectConfig(trials=1000, wide=0.5, again=again, lasting=lasting),
-        "vae": vae,
-    }
+    rest = {"episodes": 3, "locate": "on", "collect": CollectConfig(trials=1000, wide=0.5, again=again), "vae": vae}
     return Entry(name, row, policy, learner, rest=rest)
 
 
@@ -88,14 +83,13 @@ ENTRIES = {
         # are kept further apart than their values are. It drifts to the end of the track, so a policy records too.
         _seen("cartpole-mass-images", "M", {"updates": 16_000, "gap": 0.7}, MissVAEConfig(), again=1),
         # What is drawn through noise is learned more slowly, and what is believed errs more: so a policy records too,
-        # and for long, networks are wider, and actions are kept further apart than their values are.
+        # networks are wider, and actions are kept further apart than their values are.
         _seen(
             "cartpole-noise",
             "N",
             {"updates": 12_000, "hidden": 128, "gap": 0.7},
-            MissVAEConfig(open_steps=2700, search_steps=2700, binary_steps=900, again_steps=2000),
+            MissVAEConfig(open_steps=2700, search_steps=2700, binary_steps=900),
             again=1,
-            lasting=160,
         ),
     ),
     "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),

@@ -40,10 +40,6 @@ class CollectConfig:
     """Times that the sources are recorded again, by a policy learned meanwhile: for what random actions seldom meet. A model
     that never saw a goal imagines none."""
 
-    lasting: int = 0
-    """Steps of a trial that a policy records where images are seen, at most; 0 as many as chance does. A belief that never
-    had to last for longer than a short trial goes astray in a long one."""
-
 
 @functools.cache
 def random_policy(n_actions: int) -> Behaviour:

@@ -93,9 +93,6 @@ def resolve(family: Family, config: Config) -> Config:
     for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
-    if 0 != config.collect.lasting < config.collect.steps:
-        given, least = config.collect.lasting, config.collect.steps
-        raise AdarlError(f"collect.lasting is {given}; 0, or at least the steps of the other trials ({least}), is expected.")
     if not 0 <= config.policy.council <= 1:
         raise AdarlError(f"policy.council is {config.policy.council}; a share of the networks, from 0 to 1, is expected.")
     if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):

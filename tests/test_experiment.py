@@ -13,7 +13,7 @@ import pytest
 
 import adarl
 from adarl import AdarlError, Agent, Config, Family, stages
-from adarl.again import beside, by_policy, record_again
+from adarl.again import by_policy, record_again
 from adarl.collect import CollectConfig
 from adarl.config import n_samples, resolve
 from adarl.experiment import described
@@ -82,26 +82,6 @@ def test_a_policy_records_hidden_states_of_a_simulator_that_is_seen():
     moved, pushed = found.s[:, :, 1:, 0] - found.s[:, :, :-1, 0], 0.3 * (2 * found.a - 1)
     np.testing.assert_allclose(moved[found.valid], pushed[found.valid], atol=1e-5)
     assert 0.8 < float(found.a[found.valid].mean()) < 0.9  # all but half of those that are guesses
-
-
-def test_a_policy_may_record_for_longer_than_chance_did():
-    config = resolve(
-        dot.FAMILY, dataclasses.replace(dot.CONFIG, collect=dataclasses.replace(dot.CONFIG.collect, lasting=30))
-    )
-    plan = stages.sized(config.vae, dot.FAMILY, None)
-    model = fit.blank(*stages.sizes_of(dot.FAMILY, plan), plan, stages.image_of(dot.FAMILY))
-    first = stages.record(dot.FAMILY, dot.FAMILY.sources, config, jr.key(0), Progress(quiet=True))
-    film = stages.film_of(dot.FAMILY, dot.FAMILY.sources, first, jr.key(0))
-    method = AdaRL(stages.lesson_of(dot.FAMILY, film, config, model), model)
-    more = by_policy(method, lambda x: jnp.zeros(2), config, jr.key(1), 1.0)
-    both, n_trials, n_steps = beside(first, more), *first.a.shape[1:]
-    assert both.a.shape == (more.a.shape[0], n_trials + more.a.shape[1], 30) and n_steps < 30
-    np.testing.assert_array_equal(both.s[:, :n_trials, : n_steps + 1], first.s)
-    np.testing.assert_array_equal(both.valid[:, :n_trials, :n_steps], first.valid)
-    assert not both.valid[:, :n_trials, n_steps:].any() and not both.ended[:, :n_trials, n_steps:].any()
-    np.testing.assert_array_equal(both.s[:, n_trials:], more.s)
-    with pytest.raises(AdarlError, match="at least the steps of the other trials"):
-        resolve(dot.FAMILY, dataclasses.replace(config, collect=dataclasses.replace(config.collect, lasting=1)))
 
 
 def test_theta_of_a_target_lies_between_the_sources(agent: Agent):

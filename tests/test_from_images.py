@@ -20,10 +20,10 @@ from adarl.run.directory import RunDirectory
 AGAIN = replace(
     CONFIG,
     methods=("adarl_plus", "adarl"),
-    collect=replace(CONFIG.collect, again=1, lasting=2 * CONFIG.collect.steps),
+    collect=replace(CONFIG.collect, again=1),
     vae=replace(CONFIG.vae, again_steps=100),
 )
-"""A policy records too, for longer."""
+"""A policy records too."""
 
 
 class Seen(gym.Env):
