@@ -105,7 +105,7 @@ def test_the_order_forbids():
 
 
 def test_a_command_does_not_wait_for_what_few_commands_need():
-    """Half of the time to start a command, and every worker, was spent on these."""
+    """A third of the time to start a command, or a worker, was spent on these."""
     seldom = ("matplotlib", "scipy.stats", "scipy.interpolate", "minari")
     code = f"import sys, adarl.cli; print(*(name for name in {seldom} if name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
