@@ -36,6 +36,8 @@ CONFIG = "config.json"
 LOCK = "lock"
 MANIFEST = ".manifest.json"
 PARTIAL = ".partial.npz"
+SPENT = 0.05
+"""Share of the time that goes into checkpoints, at most: what remembers gigabytes is kept less often."""
 PACKAGES = ("adarl", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 
@@ -46,7 +48,7 @@ class Resume:
         """`inputs` is what the stage starts from: a checkpoint that started elsewhere is not loaded."""
         self._path = path
         self._inputs = inputs
-        self._interval = interval
+        self._interval = self._wait = interval
         self._whole = whole
         self._seconds_before = 0.0
         self._start = self._last_save = time.monotonic()
@@ -76,10 +78,13 @@ class Resume:
 
     def save(self, tree: Any, *, force: bool = False) -> bool:
         """Store `tree` if the last checkpoint is old enough; says whether it did. Cheap to call often."""
-        if not force and time.monotonic() - self._last_save < self._interval:
+        begun = time.monotonic()
+        if not force and begun - self._last_save < self._wait:
             return False
         checkpoint.save(self._path, tree, inputs=self._inputs, seconds=self.seconds)
         self._last_save = time.monotonic()
+        if self._interval:  # with none, everything is kept
+            self._wait = max(self._interval, (self._last_save - begun) / SPENT)
         return True
 
 

@@ -16,7 +16,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from adarl.run import checkpoint
+from adarl.run import checkpoint, directory
 from adarl.run.directory import Resume, RunDirectory
 from adarl.types import AdarlError
 
@@ -138,6 +138,26 @@ def test_checkpoints_keep_their_distance_in_time_unless_forced(tmp_path):
     with RunDirectory(tmp_path, CONFIG) as run:
         kept = run.stage_json("a", lambda resume: [resume.save(0, force=force) for force in (False, True, False)])
     assert kept == [False, True, False]
+
+
+@pytest.mark.parametrize(("cost", "again"), [(1.0, True), (10.0, False)])
+def test_checkpoints_that_take_long_are_rarer(tmp_path, monkeypatch, cost: float, again: bool):
+    now = [0.0]
+    monkeypatch.setattr(directory.time, "monotonic", lambda: now[0])
+
+    def save(*_, **__):
+        now[0] += cost
+
+    def kept(resume: Resume) -> list[bool]:
+        monkeypatch.setattr(checkpoint, "save", save)
+        saved = []
+        for _ in range(2):
+            now[0] += 100.0
+            saved.append(resume.save(0))
+        return saved
+
+    with RunDirectory(tmp_path, CONFIG) as run:
+        assert run.stage_json("a", kept) == [True, again]
 
 
 @pytest.mark.parametrize(("removed", "computed"), [("a", "abc"), ("b", "bc"), ("c", "c")])
