@@ -9,16 +9,18 @@ would spoil a continued run). All other leaves, functions and strings, come from
 """
 
 import errno
+import functools
 import hashlib
 import inspect
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeGuard, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +41,8 @@ HEADER = "header.json"
 TEMPORARY = ".tmp"
 DIGEST_LENGTH = 64
 """Hexadecimal digits of a sha256."""
+PIECE = 1 << 26
+"""Bytes above which an array is read in pieces: whole, it would be held twice while JAX takes it over."""
 
 
 class _Leaf(NamedTuple):
@@ -70,6 +74,8 @@ def load(path: str | Path, like: Tree | Callable[[], Tree]) -> Tree:
                 return leaf
             index, key_impl = next(members)
             with archive.open(_member(index)) as member:
+                if archive.getinfo(_member(index)).file_size > PIECE and _by_rows(leaf):
+                    return _read_in_pieces(member, leaf.dtype)
                 return _from_numpy(np.lib.format.read_array(member, allow_pickle=False), leaf, key_impl)
 
         return jax.tree.map(restore, structure)
@@ -234,6 +240,34 @@ def _from_numpy(array: np.ndarray, leaf: Any, key_impl: str | None) -> Any:
         return array[()]
     restored = jnp.asarray(array)
     return restored if restored.dtype == array.dtype else array  # JAX would cut 64 bits to 32 without a word
+
+
+def _by_rows(leaf: Any) -> TypeGuard[jax.Array]:
+    """Whether JAX can take this over some rows at a time: neither a number, nor a key, nor of 64 bits."""
+    is_array = isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and leaf.ndim > 0
+    return is_array and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) and leaf.dtype.itemsize <= 4
+
+
+def _read_in_pieces(member: IO[bytes], dtype: Any) -> jax.Array:
+    """An array along its first axis, some rows at a time."""
+    np.lib.format.read_magic(member)
+    shape, by_columns, stored = np.lib.format.read_array_header_1_0(member)
+    if by_columns:
+        member.seek(0)
+        return jnp.asarray(np.lib.format.read_array(member, allow_pickle=False).view(dtype))
+    row = max(1, math.prod(shape[1:]) * stored.itemsize)
+    some = max(1, PIECE // row)
+    whole = jnp.zeros(shape, dtype)
+    for first in range(0, shape[0], some):
+        rows = min(some, shape[0] - first)
+        piece = np.frombuffer(member.read(rows * row), stored).view(dtype).reshape(rows, *shape[1:])
+        whole = _put(whole, piece, first)
+    return whole
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _put(whole: jax.Array, piece: np.ndarray, first: int) -> jax.Array:
+    return jax.lax.dynamic_update_slice_in_dim(whole, piece, first, axis=0)
 
 
 def _member(index: int) -> str:

@@ -54,8 +54,10 @@ def assert_same(given, expected):
         assert bits(a) == bits(b)
 
 
-def test_every_leaf_comes_back_bit_for_bit(tmp_path):
-    tree = odd_tree()
+@pytest.mark.parametrize("piece", [checkpoint.PIECE, 8])
+def test_every_leaf_comes_back_bit_for_bit_also_in_pieces(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(checkpoint, "PIECE", piece)
+    tree = odd_tree() | {"rows": jr.normal(jr.key(0), (7, 3)), "no_columns": jnp.zeros((2, 0))}
     checkpoint.save(tmp_path / "a.npz", tree)
     back = checkpoint.load(tmp_path / "a.npz", tree)
     assert_same(back, tree)
