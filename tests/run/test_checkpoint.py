@@ -65,6 +65,13 @@ def test_every_leaf_comes_back_bit_for_bit_also_in_pieces(tmp_path, monkeypatch,
     assert type(back["numpy_scalar"]) is np.float64
 
 
+def test_columns_are_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "PIECE", 8)
+    columns = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    checkpoint.save(tmp_path / "a.npz", columns)
+    assert_same(checkpoint.load(tmp_path / "a.npz", jnp.zeros((2, 3))), jnp.asarray(columns))
+
+
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 @pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
 def test_typed_keys_keep_generator_and_shape(tmp_path, impl, shape):
