@@ -12,18 +12,21 @@ import pytest
 from dot import CONFIG, FAMILY, Dot
 
 import adarl
-from adarl import Agent, again, experiment
+from adarl import Agent, again, experiment, stages
 from adarl.again import by_policy
 from adarl.experiment import Result
 from adarl.run.directory import RunDirectory
+from adarl.stages import train
 
 AGAIN = replace(
     CONFIG,
     methods=("adarl_plus", "adarl"),
     collect=replace(CONFIG.collect, again=1),
-    vae=replace(CONFIG.vae, again_steps=100),
+    vae=replace(CONFIG.vae, theta_s=0, again_steps=100),
 )
-"""A policy records too."""
+"""A policy records too, and theta_o alone may differ."""
+TRAINED: list[str] = []
+"""The methods that were trained by the run below."""
 
 
 class Seen(gym.Env):
@@ -53,6 +56,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     by_chance = lambda method, config, _, key, *rest: by_policy(method, lambda x: jnp.zeros(2), config, key, 1.0)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(again, "recorded", by_chance)
+        patch.setattr(stages, "train", lambda name, *rest: (TRAINED.append(name), train(name, *rest))[1])
         return experiment.run(FAMILY, AGAIN, tmp_path_factory.mktemp("runs") / "dot")
 
 
@@ -66,6 +70,7 @@ def test_a_run_from_images_is_scored_and_told(result: Result):
 
 def test_adarl_plus_is_adarl_where_no_theta_matters(result: Result):
     """Of noise a policy is told nothing, so the second is not learned or played anew."""
+    assert TRAINED == ["adarl_plus"]
     of = lambda name: [row["scores"] for row in result.summary["scores"] if row["method"] == name]  # noqa: E731
     assert of("adarl") == of("adarl_plus") and len(of("adarl")) == 2
     curves = result.summary["curves"]

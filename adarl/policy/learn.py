@@ -375,9 +375,11 @@ def learn(
         states, updates = with_given(states, given), 0
     else:
         states, updates = resumed
-    states, keys = jax.device_put((states, both[:, 1]), shared_out(len(keys)))
+    shares = shared_out(len(keys))
+    states, keys = jax.device_put((states, both[:, 1]), shares)
     while updates < (config.learner.updates if until is None else until):
         states = advance((jnp.int32(updates), keys, sources, algorithm, view, config), states)
+        states = jax.device_put(states, shares)  # what is empty comes back shared out otherwise: that is another program
         updates += config.evaluate_every
         each(states, updates)
     return jax.device_put(states, jax.devices()[0])

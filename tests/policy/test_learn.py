@@ -146,6 +146,22 @@ def test_values_of_probes(probe: Probe, q: dict[int, list[float]]):
                     assert (learned.argmax(1) == 1).all()
 
 
+def test_one_program_serves_a_whole_training():
+    """Compiling takes longer than many trainings; a policy that is told nothing has arrays without content."""
+    nothing = DoubleDQN(CONFIG.learner, Theta(jnp.zeros((2, 0)), jnp.zeros((2, 0))))
+    all_states = View.of(
+        Compact(jnp.ones(N_STATES, bool), jnp.zeros(0), jnp.zeros(0)), jnp.zeros(N_STATES), jnp.ones(N_STATES)
+    )
+    compiled = []
+    hear = lambda event, seconds, **of: compiled.append(of["fun_name"]) if "backend_compile" in event else None  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    try:
+        learn(sources(BANDIT), nothing, all_states, N_ACTIONS, CONFIG, KEYS)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(hear)
+    assert compiled.count("jit(advance)") == 1
+
+
 def test_a_council_is_made_of_the_last_networks():
     states = train(sources(BANDIT)).states[-1][0]
     first = jax.tree.map(lambda x: x[0], states)
