@@ -56,7 +56,6 @@ class Compared:
     """What the stages of a run made, by method; policies by method, target and samples."""
 
     methods: dict[str, Method]
-    trained: dict[str, Any]
     policies: dict[tuple[str, str, str], Policy]
     scores: list[dict[str, Any]]
     curves: dict[str, Any]
@@ -82,7 +81,7 @@ class Compared:
 
 def compare(family: Family, config: Config, run: RunDirectory, progress: Progress) -> Compared:
     """Algorithm 1 for every method of `config`, stage by stage."""
-    key_collect, key_model, key_policy, key_target, key_evaluate = jr.split(jr.key(config.seed), 5)
+    key_collect, key_model, *_ = jr.split(jr.key(config.seed), 5)
     images = isinstance(family.domain, Camera)
     if isinstance(family.domain, Camera):
         points = (*family.sources, *family.targets.values())
@@ -127,42 +126,50 @@ def compare(family: Family, config: Config, run: RunDirectory, progress: Progres
                     lambda model=models[name]: model,
                 )
         lessons[name] = stages.lesson_of(known, film, config, models[name])
-    found = Compared({}, {}, {}, [], {}, structure, why_not)
-    known_by: dict[tuple[str, str, str], Estimate] = {}
+    found = Compared({}, {}, [], {}, structure, why_not)
     for name in config.methods:
         on = stages.model_name(name, images=images)
         lesson = lessons[on] if on else stages.lesson_of(family, seen, config)
-        method = stages.method_of(name, lesson, models.get(on), config)
-        twin = next((other for other, known in found.methods.items() if stages.alike(known, method)), None)
-        found.twins.update({name: twin} if twin else {})
-        to_train = (name, method, config, key_policy)
-        trained = run.stage(
-            f"policy_{name}",
-            lambda resume, twin=twin, rest=to_train: found.trained[twin] if twin else stages.train(*rest, resume, progress),
-            lambda method=method: method.trained_like(config.seeds),
-        )
-        found.methods[name], found.trained[name] = method, trained
-        found.curves[name] = _curve(method.curve(trained), len(family.sources), config)
-        cells = [(target, samples) for target in family.targets for samples in config.samples]
-        bar = progress.stage(f"adapt ({name})", len(cells))
-        for i, (target, samples) in enumerate(cells):
-            rest = (method, trained, target, samples, config, key_target, key_policy, known_by.get((on, target, samples)))
-            policy = run.stage(
-                f"adapt_{name}_{list(family.targets).index(target)}_{samples}",
-                lambda _, rest=rest: stages.adapt(family, *rest),
-                lambda method=method: method.policy_like(config.seeds),
-            )
-            found.policies[name, target, samples] = policy
-            if name in WITH_MODEL:
-                known_by[on, target, samples] = policy.known
-            bar(i + 1)
-        to_score = (method, {cell: found.policies[name, *cell] for cell in cells}, config, key_evaluate)
-        scores: Any = run.stage_json(
-            f"scores_{name}",
-            lambda _, twin=twin, rest=to_score: found.scores_of(twin) if twin else stages.evaluate(*rest),
-        )
-        found.scores.extend({**row, "method": name} for row in scores)
+        _follow(family, name, stages.method_of(name, lesson, models.get(on), config), config, found, run, progress)
     return found
+
+
+def _follow(
+    family: Family, name: str, method: Method, config: Config, found: Compared, run: RunDirectory, progress: Progress
+) -> None:
+    """One method, from its policies to their scores. What it trained is let go in the end: a replay may take gigabytes."""
+    _, _, key_policy, key_target, key_evaluate = jr.split(jr.key(config.seed), 5)
+    twin = next((other for other, known in found.methods.items() if stages.alike(known, method)), None)
+    found.twins.update({name: twin} if twin else {})
+    like = lambda: method.trained_like(config.seeds)  # noqa: E731
+    trained = run.stage(
+        f"policy_{name}",
+        lambda resume: (
+            run.load(f"policy_{twin}", like) if twin else stages.train(name, method, config, key_policy, resume, progress)
+        ),
+        like,
+    )
+    found.curves[name] = _curve(method.curve(trained), len(family.sources), config)
+    model = lambda method: stages.model_name(method, images=isinstance(family.domain, Camera))  # noqa: E731
+    known_by = next((m for m in found.methods if {m, name} <= set(WITH_MODEL) and model(m) == model(name)), None)
+    cells = [(target, samples) for target in family.targets for samples in config.samples]
+    bar = progress.stage(f"adapt ({name})", len(cells))
+    for i, (target, samples) in enumerate(cells):
+        known = found.policies[known_by, target, samples].known if known_by else None
+        rest = (method, trained, target, samples, config, key_target, key_policy, known)
+        found.policies[name, target, samples] = run.stage(
+            f"adapt_{name}_{list(family.targets).index(target)}_{samples}",
+            lambda _, rest=rest: stages.adapt(family, *rest),
+            lambda: method.policy_like(config.seeds),
+        )
+        bar(i + 1)
+    policies = {cell: found.policies[name, *cell] for cell in cells}
+    scores: Any = run.stage_json(
+        f"scores_{name}",
+        lambda _: found.scores_of(twin) if twin else stages.evaluate(method, policies, config, key_evaluate),
+    )
+    found.scores.extend({**row, "method": name} for row in scores)
+    found.methods[name] = method
 
 
 def _at_targets(family: Family, config: Config, run: RunDirectory, progress: Progress) -> tuple[Family, Film]:
@@ -187,7 +194,7 @@ def run(family: Family, config: Config, directory: str | Path, progress: Progres
     with RunDirectory(directory, described(family, config)) as run, progress:
         found = compare(family, config, run, progress)
         method: Any = found.methods[first]
-        agent = method.agent(found.trained[first])
+        agent = method.agent(run.load(f"policy_{first}", lambda: method.trained_like(config.seeds)))
         agent.save(run.path / "agent.npz")
         known = found.known(first)
         oracle = _oracle(found) if "oracle" in found.methods else None

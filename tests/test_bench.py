@@ -52,7 +52,9 @@ def test_an_unknown_table_is_named_with_the_closest(tmp_path: Path):
 def test_from_images_methods_that_share_a_model_share_a_run(tmp_path: Path):
     found = bench.jobs_of("cartpole-pomdp", tmp_path, samples=("20",), seeds=30, methods=CARTPOLE_POMDP.methods)  # pyright: ignore
     groups = {job.config.methods for job in found if job.entry.row == "N"}
-    assert groups == {("oracle",), ("non_t", "pnn", "psm", "mql"), ("adarl_star",), ("adarl", "adarl_plus")}
+    assert groups == {("oracle",), ("mql", "non_t", "psm", "pnn"), ("adarl_star",), ("adarl_plus", "adarl")}, (
+        "the longest first"
+    )
     assert len(found) == 3 * 4 and len({job.directory for job in found}) == 12
     assert all(job.work == sum(map(job.work_of, job.config.methods)) for job in found)
 
