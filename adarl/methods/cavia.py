@@ -65,7 +65,7 @@ class Cavia(eqx.Module):
         key_tasks, key_ring, key_found = jr.split(key, 3)
         domains = tasks(key_tasks, self.n_domains)
         each = max(1, self.learner.batch // domains.shape[0])
-        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each)
+        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each, self.learner.n_step)
         found = drawn(key_found, self.recorded, domains, self.config.batch)
 
         # The target network is told what it finds itself: told what the network finds that runs ahead of it, its values

@@ -46,7 +46,7 @@ class Pooling(DoubleDQN):
     def batch(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Experience:
         """Old steps and new ones."""
         key_ring, key_pool = jr.split(key)
-        old = replay.sample(key_ring, ring, count, block, self.config.batch - self.n_target)
+        old = replay.sample(key_ring, ring, count, block, self.config.batch - self.n_target, self.config.n_step)
         new = replay.sample(key_pool, learner.given["pool"], jnp.int32(1), POOL, self.n_target)
         return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), old, new)
 

@@ -86,7 +86,7 @@ class Pearl(eqx.Module):
         key_tasks, key_ring, key_rows, key_z = jr.split(key, 4)
         domains = tasks(key_tasks, self.n_domains)
         each = max(1, self.learner.batch // domains.shape[0])
-        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each)
+        batch = replay.sample_by_domain(key_ring, ring, count, block, self.n_domains, domains, each, self.learner.n_step)
         steps = drawn(key_rows, self.recorded, domains, self.config.batch)
         noise = jr.normal(key_z, (domains.shape[0], self.config.context))
 

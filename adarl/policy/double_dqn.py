@@ -41,6 +41,9 @@ class DoubleDQNConfig:
     """Advantage learning (Baird, 1995; Bellemare et al., 2016): the share of what an action is worse than the best one which
     is taken off its target. The best action stays the same, and actions differ by 1 / (1 - gap) times as much: one step of
     0.02 s matters little, less than a network that reads uncertain beliefs can tell."""
+    n_step: int = 1
+    """Steps whose rewards are counted before Q is asked what follows. With more of them less of what Q errs is handed on,
+    and more of what was done since for the sake of exploring."""
     average_rate: float = 0.001
     """How fast the acting network follows, per update."""
     updates: int = 15_000
@@ -84,7 +87,7 @@ class DoubleDQN(eqx.Module):
 
     def batch(self, learner: Learner, ring: Experience, count: Int[Array, ""], block: int, key: PRNGKeyArray) -> Experience:
         """What an update looks at."""
-        return replay.sample(key, ring, count, block, self.config.batch)
+        return replay.sample(key, ring, count, block, self.config.batch, self.config.n_step)
 
     def loss(self, q: Any, learner: Learner, batch: Experience, key: PRNGKeyArray) -> Float[Array, ""]:
         """What an update lowers."""
@@ -119,11 +122,10 @@ def double_target(
     q_t: Float[Array, "*batch action"],
     q_target_t: Float[Array, "*batch action"],
     r_t: Float[Array, "*batch"],
-    ended: Bool[Array, "*batch"],
-    discount: float,
+    left: Float[Array, "*batch"],
 ) -> Float[Array, "*batch"]:
-    """r + gamma Q'(x_t, argmax_a Q(x_t, a)), without the second term after an end."""
-    return r_t + jnp.where(ended, 0.0, discount * chosen(q_target_t, jnp.argmax(q_t, axis=-1)))
+    """r + gamma Q'(x_t, argmax_a Q(x_t, a)); what is `left` of gamma is nothing after an end."""
+    return r_t + left * chosen(q_target_t, jnp.argmax(q_t, axis=-1))
 
 
 def further_apart(
@@ -143,7 +145,7 @@ def errors(
 ) -> Float[Array, "*batch"]:
     """Huber losses of the temporal differences, step by step. `told` is the batch as the target sees it, if not as Q."""
     told = batch if told is None else told
-    target = double_target(q(batch.x_t), q_target(told.x_t), batch.r_t, batch.ended, config.discount)
+    target = double_target(q(batch.x_t), q_target(told.x_t), batch.r_t, batch.left)
     if config.gap:
         target = further_apart(target, q_target(told.x_tm1), batch.a_tm1, config.gap)
     return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target))

@@ -55,11 +55,11 @@ def act_on(
 
 @eqx.filter_jit
 def absorb(
-    state: LearnState, s, a, answer: Step, theta: Theta, step, sources: Sources, algorithm: DoubleDQN, view, config, key
+    state: LearnState, s, a, answer: Step, goes_on, theta: Theta, step, sources: Sources, algorithm, view, config, key
 ) -> LearnState:
     """What `learn.practise` does after the environments have answered."""
-    one = lambda s, a, r, t: experienced(view, s, a, r, t, sources.best, config)  # noqa: E731
-    return rehearse(state, jax.vmap(one)(s, a, answer, theta), step, sources, algorithm, view, config, key)
+    one = lambda s, a, r, t, on: experienced(view, s, a, r, t, sources.best, config, on)  # noqa: E731
+    return rehearse(state, jax.vmap(one)(s, a, answer, theta, goes_on), step, sources, algorithm, view, config, key)
 
 
 def returns(
@@ -126,7 +126,8 @@ def _chunk(
         a = act_on(state.learner.q, view, jnp.asarray(s), theta, epsilon(now, config), persist, a, key_act)
         answer = vector.step(np.asarray(a))
         step_ = Step(jnp.asarray(answer.s), jnp.asarray(answer.r), jnp.asarray(answer.ended))
-        state = absorb(state, jnp.asarray(s), a, step_, theta, now, sources, algorithm, view, config, key_rehearse)
+        goes_on = jnp.asarray(~(answer.ended | answer.truncated)) & (step + 1 < first + config.evaluate_every)
+        state = absorb(state, jnp.asarray(s), a, step_, goes_on, theta, now, sources, algorithm, view, config, key_rehearse)
         s = answer.start
     return state
 

@@ -230,6 +230,7 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
         # step, and states reached in an easy domain are met in a hard one.
         moves_on = jr.bernoulli(key_move, config.wander) if config.wander else age == 0
         pick = lambda new, old: jnp.where(moves_on, new, old)  # noqa: E731
+        experience = replace(experience, goes_on=experience.goes_on & ~moves_on)
         return experience, Worlds(s, age, jax.tree.map(pick, world.draw_theta(key_theta), theta))
 
     keys = jr.split(key, imagined.age.shape[0])
@@ -238,16 +239,19 @@ def _dream_on(q, imagined: Worlds, step, sources: Sources, view: View, config: P
 
 def _settle(s_tm1, a, answer, age, start, theta, sources: Sources, view: View, config: PolicyConfig):
     """What one step leaves behind: the experience, and the state and age of a world that goes on or starts anew."""
-    experience = experienced(view, s_tm1, a, answer, theta, sources.best, config)
     over = answer.ended | (age + 1 >= config.horizon)
+    experience = experienced(view, s_tm1, a, answer, theta, sources.best, config, goes_on=~over)
     pick = lambda new, old: jnp.where(over, new, old)  # noqa: E731
     return experience, pick(start, answer.s), pick(0, age + 1)
 
 
-def experienced(view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, config: PolicyConfig) -> Experience:
-    """One step as the learner sees it."""
-    r = double_dqn.shaped(answer.r, answer.ended, best, config.learner.discount)
-    return Experience(view(s_tm1, theta), a_tm1, r, view(answer.s, theta), answer.ended)
+def experienced(
+    view: View, s_tm1, a_tm1, answer: Step, theta: Theta, best, config: PolicyConfig, goes_on: Array | bool = False
+) -> Experience:
+    """One step as the learner sees it. Unless it `goes_on`, what came after it is not known."""
+    discount = config.learner.discount
+    r, left = double_dqn.shaped(answer.r, answer.ended, best, discount), jnp.where(answer.ended, 0.0, discount)
+    return Experience(view(s_tm1, theta), a_tm1, r, view(answer.s, theta), left, jnp.asarray(goes_on))
 
 
 def score(

@@ -187,7 +187,7 @@ def test_mql_knows_its_domain_by_the_last_steps():
 def steps_that_pay(action: int, n: int = 64) -> Experience:
     """One action pays and the other does not, whatever the state; nothing follows."""
     x, a = jr.normal(jr.key(7), (n, 2)), jnp.arange(n) % 2
-    return Experience(x, a, jnp.where(a == action, 0.0, -1.0), x, jnp.ones(n, bool))
+    return Experience(x, a, jnp.where(a == action, 0.0, -1.0), x, jnp.zeros(n), jnp.zeros(n, bool))
 
 
 GROWS = PnnConfig(lateral=4, rate=1e-2, updates=300)

@@ -224,7 +224,7 @@ def test_rows_are_repeated_or_thinned_out_evenly():
 
 def test_a_context_replaces_the_end_of_what_the_policy_sees():
     x = jnp.arange(8.0).reshape(2, 4)
-    steps = Experience(x, jnp.zeros(2, int), jnp.zeros(2), x + 1, jnp.zeros(2, bool))
+    steps = Experience(x, jnp.zeros(2, int), jnp.zeros(2), x + 1, jnp.zeros(2), jnp.zeros(2, bool))
     told = context.tell(steps, jnp.array([-1.0, -2.0]))
     np.testing.assert_array_equal(told.x_tm1, [[0, 1, -1, -2], [4, 5, -1, -2]])
     np.testing.assert_array_equal(told.x_t, [[1, 2, -1, -2], [5, 6, -1, -2]])
@@ -234,13 +234,12 @@ def test_batches_by_domain_hold_their_own_domain_only():
     """Blocks of six: two steps of each of three domains; the reward names the domain."""
     ring = replay.empty(24, 1)
     for i in range(3):
-        new = Experience(
-            jnp.zeros((6, 1)), jnp.zeros(6, int), jnp.repeat(jnp.arange(3.0), 2), jnp.zeros((6, 1)), jnp.ones(6, bool)
-        )
+        zeros = jnp.zeros((6, 1))
+        new = Experience(zeros, jnp.zeros(6, int), jnp.repeat(jnp.arange(3.0), 2), zeros, jnp.ones(6), jnp.zeros(6, bool))
         ring = replay.add(ring, new, jnp.int32(i))
     batch = replay.sample_by_domain(jr.key(0), ring, jnp.int32(3), 6, 3, jnp.arange(3), 50)
     np.testing.assert_array_equal(batch.r_t, np.repeat(np.arange(3.0)[:, None], 50, axis=1))
-    assert np.asarray(batch.ended).all()  # what was never written is never drawn
+    assert np.asarray(batch.left).all()  # what was never written is never drawn
 
 
 def test_an_update_looks_at_some_of_many_sources():

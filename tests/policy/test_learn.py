@@ -146,6 +146,33 @@ def test_values_of_probes(probe: Probe, q: dict[int, list[float]]):
                     assert (learned.argmax(1) == 1).all()
 
 
+def test_values_of_many_steps_at_once():
+    """What is earned on the way counts, discounted, and nothing after an end."""
+    algorithm = DoubleDQN(replace(CONFIG.learner, n_step=3), told().theta)
+    got = train(sources(TWO_STEPS), algorithm=algorithm)
+    np.testing.assert_allclose(values(got.chosen, 0, 1.0), 0.8, atol=0.1)
+    np.testing.assert_allclose(values(got.chosen, 1, 1.0), 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize("probe", [DOORS, ENDLESS])
+def test_what_goes_on_is_followed_in_the_ring_by_what_came_next(probe: Probe):
+    """A block later. An end cuts it off, and so does the horizon, after which stands another start."""
+    states, updates = train(sources(probe)).states[-1]
+    ring, block = jax.tree.map(lambda x: np.asarray(x[0]), states.ring), CONFIG.environments
+    n_blocks = len(ring.r_t) // block
+    kept = np.arange(updates - n_blocks, updates) % n_blocks  # from the oldest block to the newest
+    ring = jax.tree.map(lambda x: x.reshape(n_blocks, block, *x.shape[1:])[kept], ring)
+    on = ring.goes_on[:-1]
+    assert on.any() and (ring.left[:-1][on] > 0).all()
+    np.testing.assert_array_equal(ring.x_t[:-1][on], ring.x_tm1[1:][on])
+    if probe is ENDLESS:  # all episodes are as old as each other
+        np.testing.assert_array_equal(
+            ~ring.goes_on.any(1), np.arange(updates - n_blocks + 1, updates + 1) % CONFIG.horizon == 0
+        )
+    else:
+        np.testing.assert_array_equal(ring.goes_on, ring.left > 0)
+
+
 def test_one_program_serves_a_whole_training():
     """Compiling takes longer than many trainings; a policy that is told nothing has arrays without content."""
     nothing = DoubleDQN(CONFIG.learner, Theta(jnp.zeros((2, 0)), jnp.zeros((2, 0))))
