@@ -83,12 +83,11 @@ ENTRIES = {
         # As where states are seen, a heavy cart's values take longer; and one push of it matters so little that its actions
         # are kept further apart than their values are.
         _seen("cartpole-mass-images", "M", {"updates": 16_000, "gap": 0.7}, MissVAEConfig()),
-        # What is drawn through noise is learned more slowly, and what is believed errs more: so networks are wider, and
-        # actions are kept further apart than their values are.
+        # What is drawn through noise is learned more slowly.
         _seen(
             "cartpole-noise",
             "N",
-            {"updates": 12_000, "hidden": 128, "gap": 0.7},
+            {"updates": 12_000, "n_step": 10},
             MissVAEConfig(open_steps=2700, search_steps=2700, binary_steps=900),
         ),
     ),
