@@ -79,7 +79,7 @@ ENTRIES = {
         Entry("cartpole-target", "target", {}, {}),
     ),
     "cartpole-pomdp": (
-        _seen("cartpole-gravity-images", "G", {"updates": 12_000}, MissVAEConfig()),
+        _seen("cartpole-gravity-images", "G", {"updates": 12_000, "n_step": 10}, MissVAEConfig()),
         # As where states are seen, a heavy cart's values take longer; and one push of it matters so little that its actions
         # are kept further apart than their values are.
         _seen("cartpole-mass-images", "M", {"updates": 16_000, "gap": 0.7}, MissVAEConfig()),
