@@ -90,7 +90,8 @@ def resolve(family: Family, config: Config) -> Config:
             raise AdarlError(unknown("method", method, METHODS))
         if isinstance(family.domain, Host) and method not in ON_HOSTS:
             raise AdarlError(f"{method!r} needs a simulator and cannot learn in {family.name!r}; {', '.join(ON_HOSTS)} can.")
-    for name, value in (("seeds", config.seeds), ("episodes", config.episodes), ("trials", config.collect.trials)):
+    counts = {"seeds": config.seeds, "episodes": config.episodes, "trials": config.collect.trials}
+    for name, value in {**counts, "n_step": config.policy.learner.n_step}.items():
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
     if not 0 <= config.policy.council <= 1:

@@ -187,6 +187,7 @@ def test_killed_runs_continue_bit_identically(finished: Path, tmp_path: Path):
         (("run", "cartpole-gravty"), "Unknown family 'cartpole-gravty'. Did you mean 'cartpole-gravity'?"),
         (("run", "cartpole-gravity", "--samples", "0steps"), "Samples are '0steps'; a positive number"),
         (("run", "cartpole-gravity", "--seeds", "0"), "seeds is 0; at least 1 is needed."),
+        (("run", "cartpole-gravity", "--policy.learner.n-step", "0"), "n_step is 0; at least 1 is needed."),
         (("run", "cartpole-gravity", "--methods", "oracle"), "The first method is 'oracle'"),
         (("table", "cartpole"), "Unknown table 'cartpole'. Did you mean 'cartpole-mdp'?"),
         (("show", "nowhere"), "There is no adarl run in nowhere"),

@@ -5,7 +5,8 @@ In: experience. Out: an action-value network Q(x, a) with x = (s_min, theta_min)
 
 Departs from the paper: Algorithm 1 prints the plain maximum; the text says Double DQN, which is what stands here. The target
 network follows slowly instead of being copied, and the acting network is an average of the last iterates. Where beliefs are
-uncertain, actions are kept further apart than their values are (`gap`).
+uncertain, rewards of several steps are counted before Q is asked (`n_step`), or actions are kept further apart than their
+values are (`gap`).
 """
 
 from collections.abc import Callable
