@@ -111,7 +111,9 @@ class Agent(eqx.Module):
         if eye is None:
             return sizes
         widths = {"features": eye.encoder.look.dense.out_features, "memory": eye.encoder.lstm.hidden_size}
-        return sizes | widths | {"theta_o": theta.theta_o.shape[1], "image": list(eye.encoder.look.image)}
+        return (
+            sizes | widths | {"theta_o": theta.theta_o.shape[1], "image": list(eye.encoder.look.image), "hears": eye.hears}
+        )
 
 
 def load(path: str | Path) -> Agent:
@@ -139,7 +141,8 @@ def _model_config(sizes: dict[str, Any]) -> ModelConfig:
     if "image" not in sizes:
         return ModelConfig(**{name: sizes[name] for name in names})
     names += ["theta_o", "features", "memory"]
-    return MissVAEConfig(**{name: sizes[name] for name in names}, latents=sizes["n_state"])
+    rest = {"latents": sizes["n_state"], "hears": sizes.get("hears", "theta")}
+    return MissVAEConfig(**{name: sizes[name] for name in names}, **rest)
 
 
 class Adapted:

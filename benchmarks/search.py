@@ -36,7 +36,14 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         {"rate": 3.0, "context": 5, "batch": 256},
     ],
     "pearl": [{"price": 1e-5}, {"price": 1e-4}, {"price": 1e-3}, {"price": 1e-4, "context": 5}],
-    "pnn": [{"updates": 2000}, {"updates": 500}, {"updates": 500, "rate": 1e-3}, {"updates": 500, "lateral": 64}],
+    "pnn": [
+        {"updates": 2000, "rate": 3e-4},
+        {"updates": 500, "rate": 1e-3},
+        {"updates": 500, "rate": 3e-4},
+        {"updates": 500, "rate": 1e-4},
+        {"updates": 100, "rate": 1e-4},
+        {"updates": 500, "rate": 3e-4, "lateral": 64},
+    ],
     "mql": [{"context": 16}, {"context": 32}, {"last": 5}, {"updates": 400}, {"clip": 3.0}],
     "psm": [{"weight": 0.1}, {"weight": 0.01}, {"weight": 1.0}, {"weight": 0.1, "kernel": 0.3}],
 }

@@ -4,6 +4,9 @@ In: trials seen through a camera. Out: states as they are believed, `Episodes` l
 stages to the right need not know the difference.
 """
 
+from dataclasses import replace
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,16 +27,21 @@ class Eye(eqx.Module):
     encoder: Encoder
     observation: ObservationHead
     predictions: Predictions
+    hears: Literal["theta", "dynamics"] = eqx.field(static=True, default="theta")
+    """What the encoder is told: all of theta, or nothing of theta_o."""
 
     def update(
         self, memory: Memory, o: Array, before: Array, theta: Float[Array, " theta"], masks: Masks
     ) -> tuple[Memory, Mixture]:
         """What is believed after one more image. theta is raw and joined."""
-        return self.encoder.update(memory, o, before, theta, self.expects(theta[: masks.c_theta_to_o.shape[0]], masks))
+        n_o = masks.c_theta_to_o.shape[0]
+        told = theta if self.hears == "theta" else theta.at[:n_o].set(0.0)
+        return self.encoder.update(memory, o, before, told, self.expects(theta[:n_o], masks))
 
     def trial(self, o: Array, a: Array, r: Array, theta: Theta, masks: Masks) -> Mixture:
         """What is believed at all times of a trial. theta is raw; rewards are standardised."""
-        return self.encoder.trial(o, a, r, theta, self.expects(theta.theta_o, masks))
+        told = theta if self.hears == "theta" else replace(theta, theta_o=jnp.zeros_like(theta.theta_o))
+        return self.encoder.trial(o, a, r, told, self.expects(theta.theta_o, masks))
 
     def expects(self, theta_o: Float[Array, " theta_o"], masks: Masks) -> Expect:
         """What would be seen of a state, without noise. How it is drawn is learned from what is drawn in the end only."""

@@ -127,6 +127,7 @@ def _open_eye(image: Shape, n_state: int, n_actions: int, config: MissVAEConfig,
         Encoder(image, n_state, n_actions, sum(thetas), **widths, key=key_encoder),
         ObservationHead(n_state + config.theta_o, config.theta_o, image, key=key_observation),
         Predictions(n_state, n_actions, *thetas, image, key=key_predictions),
+        config.hears,
     )
 
 
