@@ -83,8 +83,8 @@ ENTRIES = {
         # As where states are seen, a heavy cart's values take longer; and one push of it matters so little that its actions
         # are kept further apart than their values are.
         _seen("cartpole-mass-images", "M", {"updates": 16_000, "gap": 0.7}, MissVAEConfig()),
-        # What is drawn through noise is learned more slowly; and once edges are decided, functions that are rid of a theta they
-        # had come to rely on have longer to settle.
+        # What is drawn through noise is learned more slowly, and takes longer to settle once edges are decided. An encoder
+        # that is told how much noise there is leans on what it remembers, and loses its way in episodes longer than trials.
         _seen(
             "cartpole-noise",
             "N",

@@ -26,20 +26,20 @@ DEAF = Eye(EYE.encoder, EYE.observation, EYE.predictions, "dynamics")
 EVERY = gates.every_edge(3, 1, 0, 1.0, 1)
 NOT_DRAWN = Masks(**{**vars(EVERY), "c_theta_to_o": jnp.zeros(1)})
 THETA = Theta(jnp.array([0.4]), jnp.zeros(0), jnp.array([1.5]))
-O, A, R = jr.normal(jr.key(3), (5, *IMAGE)), jnp.array([0, 1, 1, 0]), jr.normal(jr.key(4), (4,))
+IMAGES, A, R = jr.normal(jr.key(3), (5, *IMAGE)), jnp.array([0, 1, 1, 0]), jr.normal(jr.key(4), (4,))
 
 
 @eqx.filter_jit
 def by_trial(eye: Eye, theta: Theta, masks: Masks):
-    return mean_of(eye.trial(O, A, R, theta, masks))
+    return mean_of(eye.trial(IMAGES, A, R, theta, masks))
 
 
 @eqx.filter_jit
 def by_updates(eye: Eye, theta: Theta, masks: Masks):
     memory, found = eye.encoder.blank, []
-    for t in range(len(O)):
+    for t in range(len(IMAGES)):
         before = jnp.zeros(3) if t == 0 else eye.encoder.before(A[t - 1], R[t - 1])
-        memory, q = eye.update(memory, O[t], before, joined(theta), masks)
+        memory, q = eye.update(memory, IMAGES[t], before, joined(theta), masks)
         found.append(mean_of(q))
     return jnp.stack(found)
 
