@@ -38,6 +38,7 @@ bench: .venv-bench/ready  ## The slow science: the tables in results/
 	.venv-bench/bin/python benchmarks/model_time.py
 	.venv-bench/bin/python benchmarks/recordings.py
 	.venv-bench/bin/python benchmarks/beliefs.py
+	.venv-bench/bin/python benchmarks/hears.py
 
 format: $(VENV)/ready
 	$(BIN)/ruff format adarl tests benchmarks
