@@ -96,7 +96,7 @@ class Cavia(eqx.Module):
     ) -> Float[Array, ""]:
         """Of temporal differences, where Q is told phi and its target the same unless it has its own."""
         told = None if phi_target is None else tell(steps, phi_target)
-        return double_dqn.errors(q, q_target, tell(steps, phi), self.learner, told).mean()
+        return double_dqn.errors(q, q_target, tell(steps, phi), told).mean()
 
 
 class CAVIA(OneQ):

@@ -174,7 +174,7 @@ def adapted(q: Any, old: Experience, new: Experience, config: MqlConfig, learner
         def loss(now: Any) -> Array:
             near = sum(((x - y) ** 2).sum() for x, y in zip(jax.tree.leaves(now), jax.tree.leaves(trained), strict=True))
             held = jnp.where(on_new, 0.0, 1 - alike)
-            return (weights * double_dqn.errors(now, target, steps, learner)).mean() + held * near
+            return (weights * double_dqn.errors(now, target, steps)).mean() + held * near
 
         change, memory = adam.update(jax.grad(loss)(q), memory, q)
         q = optax.apply_updates(q, change)

@@ -93,7 +93,7 @@ class Pearl(eqx.Module):
         def loss_of(q: Any) -> tuple[Array, Theta]:
             mean, variance = jax.vmap(q.posterior)(steps)
             z = mean + jnp.sqrt(variance) * noise
-            one = lambda e, z: double_dqn.loss(q, learner.q_target, tell(e, z), self.learner)  # noqa: E731
+            one = lambda e, z: double_dqn.loss(q, learner.q_target, tell(e, z))  # noqa: E731
             price = self.config.price * divergence(mean, variance).mean()
             return jax.vmap(one)(batch, z).mean() + price, told_anew(learner.told, domains, z)
 

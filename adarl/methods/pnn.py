@@ -146,11 +146,11 @@ def grown(
         return jax.tree.map(lambda x: x[jnp.where(few, i, i + i // (ASIDE - 1))], new)
 
     def judge(q: Any) -> Array:
-        return (judged * double_dqn.errors(q, q, new, learner)).sum() / judged.sum()
+        return (judged * double_dqn.errors(q, q, new)).sum() / judged.sum()
 
     def move(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
         q, target, memory = carry
-        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key), learner), memory, q)
+        change, memory = adam.update(jax.grad(double_dqn.loss)(q, target, drawn(key)), memory, q)
         q = eqx.tree_at(lambda c: c.first, optax.apply_updates(q, change), columns.first)
         return (q, optax.incremental_update(q, target, 1 - learner.discount), memory), None
 

@@ -5,8 +5,7 @@ In: experience. Out: an action-value network Q(x, a) with x = (s_min, theta_min)
 
 Departs from the paper: Algorithm 1 prints the plain maximum; the text says Double DQN, which is what stands here. The target
 network follows slowly instead of being copied, and the acting network is an average of the last iterates. Where beliefs are
-uncertain, rewards of several steps are counted before Q is asked (`n_step`), or actions are kept further apart than their
-values are (`gap`).
+uncertain, rewards of several steps are counted before Q is asked (`n_step`).
 """
 
 from collections.abc import Callable
@@ -38,10 +37,6 @@ class DoubleDQNConfig:
     """Of Adam; decays to 5%."""
     batch: int = 256
     """Transitions in an update."""
-    gap: float = 0.0
-    """Advantage learning (Baird, 1995; Bellemare et al., 2016): the share of what an action is worse than the best one which
-    is taken off its target. The best action stays the same, and actions differ by 1 / (1 - gap) times as much: one step of
-    0.02 s matters little, less than a network that reads uncertain beliefs can tell."""
     n_step: int = 1
     """Steps whose rewards are counted before Q is asked what follows. With more of them less of what Q errs is handed on,
     and more of what was done since for the sake of exploring."""
@@ -92,7 +87,7 @@ class DoubleDQN(eqx.Module):
 
     def loss(self, q: Any, learner: Learner, batch: Experience, key: PRNGKeyArray) -> Float[Array, ""]:
         """What an update lowers."""
-        return loss(q, learner.q_target, batch, self.config)
+        return loss(q, learner.q_target, batch)
 
     def told(self, q: Network, key: PRNGKeyArray) -> Theta:
         """What this network is told of every source."""
@@ -129,32 +124,21 @@ def double_target(
     return r_t + left * chosen(q_target_t, jnp.argmax(q_t, axis=-1))
 
 
-def further_apart(
-    target: Float[Array, "*batch"], q_target_tm1: Float[Array, "*batch action"], a_tm1: Int[Array, "*batch"], gap: float
-) -> Float[Array, "*batch"]:
-    """Targets less a share of what the actions taken are worse than the best ones."""
-    return target - gap * (q_target_tm1.max(-1) - chosen(q_target_tm1, a_tm1))
-
-
 def chosen(q: Float[Array, "*batch action"], a: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Q of the actions taken."""
     return jnp.take_along_axis(q, a[..., None], axis=-1)[..., 0]
 
 
-def errors(
-    q: Any, q_target: Any, batch: Experience, config: DoubleDQNConfig, told: Experience | None = None
-) -> Float[Array, "*batch"]:
+def errors(q: Any, q_target: Any, batch: Experience, told: Experience | None = None) -> Float[Array, "*batch"]:
     """Huber losses of the temporal differences, step by step. `told` is the batch as the target sees it, if not as Q."""
     told = batch if told is None else told
     target = double_target(q(batch.x_t), q_target(told.x_t), batch.r_t, batch.left)
-    if config.gap:
-        target = further_apart(target, q_target(told.x_tm1), batch.a_tm1, config.gap)
     return optax.losses.huber_loss(chosen(q(batch.x_tm1), batch.a_tm1), jax.lax.stop_gradient(target))
 
 
-def loss(q: Any, q_target: Any, batch: Experience, config: DoubleDQNConfig) -> Float[Array, ""]:
+def loss(q: Any, q_target: Any, batch: Experience) -> Float[Array, ""]:
     """Mean of `errors`."""
-    return errors(q, q_target, batch, config).mean()
+    return errors(q, q_target, batch).mean()
 
 
 def step(learner: Learner, loss_of: Callable[[Any], tuple[Array, Theta]], config: DoubleDQNConfig) -> Learner:
