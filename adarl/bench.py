@@ -83,7 +83,7 @@ ENTRIES = {
         _seen("cartpole-gravity-images", "G", MissVAEConfig()),
         _seen("cartpole-mass-images", "M", MissVAEConfig()),
         # What is drawn through noise is learned more slowly, and takes longer to settle once edges are decided. An encoder
-        # that is told how much noise there is leans on what it remembers, and loses its way in episodes longer than trials.
+        # that is told how much noise there is serves policies worse (benchmarks/hears.py).
         _seen("cartpole-noise", "N", MissVAEConfig(open_steps=2700, search_steps=1200, binary_steps=2400, hears="dynamics")),
     ),
     "distracted": (Entry("cartpole-distracted-16", "distracted", {}, {}),),
