@@ -22,9 +22,9 @@ AGAIN = replace(
     CONFIG,
     methods=("adarl_plus", "adarl"),
     collect=replace(CONFIG.collect, again=1),
-    vae=replace(CONFIG.vae, theta_s=0, again_steps=100),
+    vae=replace(CONFIG.vae, theta_s=0, again_steps=100, hears="dynamics"),
 )
-"""A policy records too, and theta_o alone may differ."""
+"""A policy records too; theta_o alone may differ, and the encoder is not told of it."""
 TRAINED: list[str] = []
 """The methods that were trained by the run below."""
 
@@ -100,6 +100,7 @@ def test_an_agent_keeps_a_belief_and_survives_being_saved(result: Result, tmp_pa
     for agent in (result.agent, loaded):
         here = agent.adapt(Seen(), samples=30)
         assert np.isfinite(np.asarray(here.theta.theta_o)).all()
+        assert agent.model.eye is not None and agent.model.eye.hears == "dynamics"
         assert _acts(agent) == _acts(result.agent)
 
 
