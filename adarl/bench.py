@@ -8,6 +8,7 @@ killed continues, and as many work at once as there are cores.
 import csv
 import io
 import json
+import os
 import resource
 from collections import defaultdict
 from collections.abc import Callable
@@ -160,6 +161,12 @@ def together(methods: tuple[Method, ...], *, images: bool) -> list[tuple[Method,
     for method in methods:
         by_model[stages.model_name(method, images=True)].append(method)
     return [tuple(sorted(group, key=lambda method: -WORK.get(method, 1.0))) for group in by_model.values()]
+
+
+def usual_workers(jobs: list[Job]) -> int:
+    """One a core; a single one where images are seen, for two processes that remember as much as MQL may not fit."""
+    images = any(isinstance(family(job.entry.family).domain, Camera) for job in jobs)
+    return 1 if images else os.cpu_count() or 1
 
 
 def config_of(entry: Entry, samples: tuple[str, ...], seeds: int, updates: float = 1.0) -> Config:

@@ -1,6 +1,5 @@
 """The command line: one function call a command."""
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -115,8 +114,8 @@ class Bench:
     """Where scores and tables go; results/TABLE unless given."""
     runs: Path | None = None
     """Where work is kept; runs/TABLE unless given."""
-    workers: int = os.cpu_count() or 1
-    """Processes at once."""
+    workers: int = 0
+    """Processes at once, which share the cores. 0: one a core, but a single one where images are seen, for it takes 10 GB."""
     updates: float = 1.0
     """Share of the usual updates that a policy gets."""
     quick: bool = False
@@ -140,6 +139,8 @@ def do_table(command: Bench) -> None:
     out, runs = command.out or Path("results") / name, command.runs or Path("runs") / name
     seeds, updates = (3, 1 / 3) if command.quick else (command.seeds, command.updates)
     grid = bench.grid_of(command.table)
+    if command.workers < 0:
+        raise AdarlError(f"workers is {command.workers}; a number of processes is expected, or 0 for the usual.")
     samples, methods = command.samples or grid.samples, command.methods or cast(tuple[Method, ...], grid.methods)
     asked = {"samples": samples, "seeds": seeds, "updates": updates}
     jobs = bench.jobs_of(command.table, runs, methods=methods, families=command.families, **asked)
@@ -159,7 +160,8 @@ def do_table(command: Bench) -> None:
                 share(job, method, 1.0)
             console.print(f"{done} of {total}: {job.name}")
 
-        failed = bench.run_table(jobs, out=out, workers=command.workers, hear=hear, finished=finished)
+        workers = command.workers or bench.usual_workers(jobs)
+        failed = bench.run_table(jobs, out=out, workers=workers, hear=hear, finished=finished)
     if failed:
         raise AdarlError(" ".join(failed))
     whole = set(methods) >= set(grid.methods) and not command.families

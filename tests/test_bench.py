@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def test_from_images_methods_that_share_a_model_share_a_run(tmp_path: Path):
     )
     assert len(found) == 3 * 4 and len({job.directory for job in found}) == 12
     assert all(job.work == sum(map(job.work_of, job.config.methods)) for job in found)
+
+
+def test_two_that_remember_gigabytes_do_not_meet_unless_asked(tmp_path: Path):
+    shared = {"samples": ("20",), "seeds": 1, "methods": ("adarl",)}
+    assert bench.usual_workers(bench.jobs_of("cartpole-pomdp", tmp_path, **shared)) == 1  # pyright: ignore
+    assert bench.usual_workers(bench.jobs_of("cartpole-mdp", tmp_path, **shared)) == os.cpu_count()  # pyright: ignore
 
 
 def test_a_method_that_a_table_has_not_is_named_before_anything_runs(tmp_path: Path):

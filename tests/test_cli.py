@@ -143,6 +143,12 @@ def test_adapt_estimates_and_acts(finished: Path):
     assert "episode 1: return" in adapted.stdout
 
 
+def test_workers_are_a_number_of_processes(tmp_path: Path):
+    done = adarl("table", "cartpole-mdp", "--workers=-1", "--out", tmp_path / "out", "--runs", tmp_path / "runs")
+    assert done.returncode == 2 and "workers is -1" in done.stdout + done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_table_writes_scores_and_tables(tmp_path: Path):
     asked = ("--methods", "oracle", "--samples", "20", "--seeds=1", "--updates=0.1", "--workers=1")
     places = ("--families", "cartpole-gravity", "--out", tmp_path / "out", "--runs", tmp_path / "runs")

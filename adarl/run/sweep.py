@@ -90,17 +90,17 @@ def _start(work: Callable[..., Any], i: int, job: tuple, place: set[int]) -> tup
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, place, work, i, job))
-    with _one_device():
+    with _devices(max(1, len(place))):
         process.start()
     theirs.close()
     return ours, process
 
 
 @contextmanager
-def _one_device() -> Iterator[None]:
-    """A process that starts here computes on one device. It must know before it imports JAX."""
+def _devices(number: int) -> Iterator[None]:
+    """A process that starts here computes on so many devices, one a core. It must know before it imports JAX."""
     before = os.environ.get("JAX_NUM_CPU_DEVICES")
-    os.environ["JAX_NUM_CPU_DEVICES"] = "1"
+    os.environ["JAX_NUM_CPU_DEVICES"] = str(number)
     try:
         yield
     finally:
