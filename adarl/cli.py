@@ -115,7 +115,7 @@ class Bench:
     runs: Path | None = None
     """Where work is kept; runs/TABLE unless given."""
     workers: int = 0
-    """Processes at once, which share the cores. 0: one a core, but a single one where images are seen, for it takes 10 GB."""
+    """Processes at once, which share the cores. 0: one a core, but a single one where images are seen, which takes 10 GB."""
     updates: float = 1.0
     """Share of the usual updates that a policy gets."""
     quick: bool = False
