@@ -111,9 +111,8 @@ class Agent(eqx.Module):
         if eye is None:
             return sizes
         widths = {"features": eye.encoder.look.dense.out_features, "memory": eye.encoder.lstm.hidden_size}
-        return (
-            sizes | widths | {"theta_o": theta.theta_o.shape[1], "image": list(eye.encoder.look.image), "hears": eye.hears}
-        )
+        seen = {"theta_o": theta.theta_o.shape[1], "image": list(eye.encoder.look.image), "hears": eye.hears}
+        return sizes | widths | seen
 
 
 def load(path: str | Path) -> Agent:

@@ -18,6 +18,7 @@ from adarl.methods.mql import MqlConfig
 from adarl.methods.pearl import PearlConfig
 from adarl.methods.pnn import PnnConfig
 from adarl.methods.psm import PsmConfig
+from adarl.model.eye import Hears
 from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.types import AdarlError
@@ -94,6 +95,8 @@ def resolve(family: Family, config: Config) -> Config:
     for name, value in {**counts, "n_step": config.policy.learner.n_step}.items():
         if value < 1:
             raise AdarlError(f"{name} is {value}; at least 1 is needed.")
+    if config.vae.hears not in get_args(Hears):
+        raise AdarlError(unknown("vae.hears", config.vae.hears, get_args(Hears)))
     if not 0 <= config.policy.council <= 1:
         raise AdarlError(f"policy.council is {config.policy.council}; a share of the networks, from 0 to 1, is expected.")
     if config.policy.capacity < 2 * max(config.policy.environments, len(family.sources)):

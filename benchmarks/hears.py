@@ -10,21 +10,21 @@ Nothing else differs. Work is kept in runs/hears and continues where it was stop
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import numpy as np
 
 from adarl import experiment, family
 from adarl.bench import ENTRIES, config_of
 from adarl.config import resolve
-from adarl.model.plan import MissVAEConfig
+from adarl.model.eye import Hears
 from adarl.progress import Progress
 from adarl.run.directory import RunDirectory
 
 FAMILY, SAMPLES, SEEDS = family("cartpole-noise"), "50", 30
 
 
-def survived(hears: Any) -> dict[str, list[float]]:
+def survived(hears: Hears) -> dict[str, list[float]]:
     """In each target, a number a seed."""
     (entry,) = (entry for entry in ENTRIES["cartpole-pomdp"] if entry.family == FAMILY.name)
     config = replace(config_of(entry, (SAMPLES,), SEEDS), methods=("adarl",))
@@ -36,7 +36,7 @@ def survived(hears: Any) -> dict[str, list[float]]:
 
 def main() -> None:
     found: dict[str, Any] = {"command": "python benchmarks/hears.py", "seeds": SEEDS, "samples": SAMPLES, "survived": {}}
-    for hears in get_args(get_type_hints(MissVAEConfig)["hears"]):
+    for hears in get_args(Hears):
         found["survived"][hears] = survived(hears)
         print(hears, {target: round(float(np.mean(s))) for target, s in found["survived"][hears].items()}, flush=True)
     Path("results/hears.json").write_text(json.dumps(found, indent=1) + "\n")

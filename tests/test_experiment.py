@@ -20,7 +20,7 @@ from adarl.experiment import described
 from adarl.methods.adarl import AdaRL, sources_of
 from adarl.methods.cavia import CaviaConfig
 from adarl.model import fit
-from adarl.model.plan import ModelConfig
+from adarl.model.plan import MissVAEConfig, ModelConfig
 from adarl.policy.double_dqn import DoubleDQNConfig
 from adarl.policy.learn import PolicyConfig
 from adarl.progress import Progress
@@ -128,6 +128,11 @@ def test_a_council_is_a_share_of_the_networks(own: Family, share: float):
     crowd = dataclasses.replace(TINY, policy=dataclasses.replace(TINY.policy, council=share))
     with pytest.raises(AdarlError, match=rf"policy\.council is {share}; a share of the networks"):
         resolve(own, crowd)
+
+
+def test_what_an_encoder_hears_is_one_of_two_things():
+    with pytest.raises(AdarlError, match=r"Unknown vae\.hears 'dynamic'. Did you mean 'dynamics'"):
+        resolve(adarl.family("cartpole-noise"), Config(vae=MissVAEConfig(hears="dynamic")))  # pyright: ignore
 
 
 def test_updates_are_a_multiple_of_evaluations(own: Family):

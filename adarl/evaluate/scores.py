@@ -101,9 +101,8 @@ CARTPOLE_POMDP = Grid(
     " PNN, PSM and MQL alone have was chosen among 9, 4 and 5 settings where states are observed, by scores in a source"
     " left out of the others (results/search.json): less effort than AdaRL+ had. There PNN's second column, trained on a"
     " few random steps, is far better than its first alone with another motor, and worse with another gravity. Of MQL's two"
-    " best, 4 of 1,350 steps"
-    " apart, the one with the smaller weights is used. Through noise no encoder is told how much of it there is, which"
-    " serves AdaRL better (results/hears.json).",
+    " best, 4 of 1,350 steps apart, the one with the smaller weights is used. Through noise no encoder is told how much of"
+    " it there is, which serves AdaRL better (results/hears.json).",
     paper="POMDP",
 )
 

@@ -20,6 +20,9 @@ from adarl.model.observation import ObservationHead, Predictions
 from adarl.model.patches import Shape
 from adarl.types import Episodes, Masks, Theta
 
+Hears = Literal["theta", "dynamics"]
+"""What an encoder is told of a domain: all of theta, or nothing of theta_o."""
+
 
 class Eye(eqx.Module):
     """q of the MiSS-VAE, g of Eq. 1, and what L_pred asks for."""
@@ -27,8 +30,7 @@ class Eye(eqx.Module):
     encoder: Encoder
     observation: ObservationHead
     predictions: Predictions
-    hears: Literal["theta", "dynamics"] = eqx.field(static=True, default="theta")
-    """What the encoder is told: all of theta, or nothing of theta_o."""
+    hears: Hears = eqx.field(static=True, default="theta")
 
     def update(
         self, memory: Memory, o: Array, before: Array, theta: Float[Array, " theta"], masks: Masks

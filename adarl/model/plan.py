@@ -1,8 +1,8 @@
 """How the world model is estimated: sizes, steps and prices, for observed states and for images."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
+from adarl.model.eye import Hears
 from adarl.model.losses import Sparsity
 
 
@@ -69,7 +69,7 @@ class MissVAEConfig(ModelConfig):
     """Width of the LSTM."""
     free: float = 0.02
     """Nats by which the belief in a dimension may differ from what the transition expects at no cost."""
-    hears: Literal["theta", "dynamics"] = "theta"
+    hears: Hears = "theta"
     """What the encoder is told of a domain: all of theta, or theta_s and theta_r only, so that it has to see for itself how
     things look there."""
     dear: float = 10.0
